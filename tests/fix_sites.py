@@ -10,7 +10,7 @@ from typing import Any
 
 from fusiondoc.changes.edits import SourceText
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.changes_to_try.user_program import Site, UserProgram
+from fusiondoc.diagnosis.changes_to_try.user_program import UnfusedSite, UserProgram
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 
@@ -41,12 +41,12 @@ class MadeProgram(UserProgram):
         )
 
 
-def site(text: str, op: str, line: int) -> Site:
+def site(text: str, op: str, line: int) -> UnfusedSite:
     reason = SimpleNamespace(detail=None, code="")
     row: Any = SimpleNamespace(
         op=op, index=0, layers=(), reason=reason, source=None
     )
-    return Site(row, parsed(text), line)
+    return UnfusedSite(row, parsed(text), line)
 
 
 def in_plans(*types: Sequence[str]) -> Any:

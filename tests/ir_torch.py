@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from fusiondoc.parsers.ir import Block, Dump, Graph, Node, Value
+from fusiondoc.parsers.ir import Block, Graph, IrDump, Node, Value
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 
@@ -146,7 +146,7 @@ def differences(parsed: Parsed, ours: Graph) -> list[str]:
     return comparison.wrong
 
 
-def live_differences(graph: Any, dump: Dump) -> list[str]:
+def live_differences(graph: Any, dump: IrDump) -> list[str]:
     """Where a graph and our reading of its print differ: names and the graphs of
     its sections as well."""
     comparison = Comparison(
@@ -164,7 +164,7 @@ class Comparison:
         self,
         type_of: Callable[[Any], str],
         kind_of: Callable[[Any], str],
-        dump: Dump | None = None,
+        dump: IrDump | None = None,
     ) -> None:
         self.type_of = type_of
         self.kind_of = kind_of

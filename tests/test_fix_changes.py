@@ -15,13 +15,13 @@ from fusiondoc.changes import by_recipe as changes_by_recipe
 from fusiondoc.changes import literal_numbers, masked_fill, reductions, type_as
 from fusiondoc.changes import out_of_place as rewrite
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.edits import Edit, changed_text
+from fusiondoc.changes.edits import TextEdit, changed_text
 from fusiondoc.changes.model_position import ModelPosition, position_of_model
 from fusiondoc.changes.recipes import RECIPES, may_be_tried
 from fusiondoc.changes.rewrite import Line, Rewritten, Shown
 from fusiondoc.diagnosis.changes_to_try import at_lines, at_model, settings
 from fusiondoc.diagnosis.changes_to_try.at_model import _in_place_off
-from fusiondoc.diagnosis.changes_to_try.user_program import Site
+from fusiondoc.diagnosis.changes_to_try.user_program import UnfusedSite
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import (
     Condition,
@@ -766,7 +766,7 @@ def cast(
         op=op, index=0, layers=(), reason=why, source="m.py:3:8"
     )
     program = MadeProgram(
-        sites=[Site(row, parsed(source), 3)], report=in_plans(types)
+        sites=[UnfusedSite(row, parsed(source), 3)], report=in_plans(types)
     )
     edits = [edit for one in at_lines.propose(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
@@ -860,7 +860,7 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     )
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
     program = MadeProgram(
-        sites=[Site(row, file, line)], files=[file], lines_that_ran=lines
+        sites=[UnfusedSite(row, file, line)], files=[file], lines_that_ran=lines
     )
     return [changed_text(body, one.edits) for one in at_lines.propose(program)]
 
@@ -934,8 +934,8 @@ def test_a_change_of_arguments_or_of_a_result_alters_a_signature(
     )
     file, at = parsed(text), text.index(before)
     program: Any = SimpleNamespace(files=[file])
-    edit = Edit(file.source.path, at, at + len(before), after)
-    inserted = Edit(
+    edit = TextEdit(file.source.path, at, at + len(before), after)
+    inserted = TextEdit(
         file.source.path, text.index("return"), text.index("return"), "pass; "
     )
     one = Change(ChangeKind.ANNOTATION, "", (inserted, edit))

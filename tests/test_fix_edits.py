@@ -25,13 +25,13 @@ from valid_json import validate
 
 from fusiondoc.changes import by_recipe
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.edits import Edit, changed_text, overlapping, read_text
+from fusiondoc.changes.edits import TextEdit, changed_text, overlapping, read_text
 from fusiondoc.changes.inserted_lines import defined, without_unused
 from fusiondoc.changes.out_of_place import out_of_place
 from fusiondoc.changes.recipes import RECIPES
-from fusiondoc.changes.source_file import ParsedFile, Unreadable
+from fusiondoc.changes.source_file import NotParsable, ParsedFile
 from fusiondoc.diagnosis.changes_to_try import at_lines
-from fusiondoc.diagnosis.changes_to_try.user_program import Site
+from fusiondoc.diagnosis.changes_to_try.user_program import UnfusedSite
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import (
@@ -143,7 +143,8 @@ def test_only_the_meant_tokens_change(
 def test_edits_change_their_places_alone(found: list[tuple[int, int, str]]) -> None:
     text = "".join(chr(97 + n) for n in range(26)) + "0123456789"
     edits = [
-        Edit(Path("m.py"), start, start + size, new) for start, size, new in found
+        TextEdit(Path("m.py"), start, start + size, new)
+        for start, size, new in found
     ]
     if overlapping(edits):
         return
@@ -191,13 +192,13 @@ STATEMENTS = (
 """Operator, a statement that makes it, and the statement as it is to be."""
 
 
-def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
+def all_edits(file: ParsedFile, op: str, line: int) -> tuple[TextEdit, ...]:
     """What the families propose for one operator at a line."""
     why = SimpleNamespace(detail=None, code="")
     row: Any = SimpleNamespace(
         op=f"aten::{op}", index=0, layers=(), reason=why, source=None
     )
-    at = Site(row, file, line)
+    at = UnfusedSite(row, file, line)
     options = SimpleNamespace(trace=True)
     view = op == "view"
     program = MadeProgram(
@@ -301,7 +302,7 @@ def test_files_keep_encoding_and_mark(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_told(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(NotParsable):
         parsed(text)
 
 
@@ -355,7 +356,7 @@ def git(folder: Path, *arguments: str) -> None:
 def changed_file(path: Path, old: str, new: str) -> ChangedFile:
     source = read_text(path)
     place = source.text.index(old)
-    edits = (Edit(path, place, place + len(old), new),)
+    edits = (TextEdit(path, place, place + len(old), new),)
     return ChangedFile(source, changed_text(source.text, edits), edits)
 
 
@@ -584,12 +585,14 @@ def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any
     """A search that kept as many changes as there are speeds after the first."""
     monkeypatch.setattr(fix_search, "speeds_of", lambda versions, ahead: speeds)
     version = Version(1, 2, 3, 0)
-    search: Any = fix_search.Search(
+    search: Any = fix_search.FixSearch(
         alone(), (version, SimpleNamespace()), 9, True, lambda line: None
     )
     for row in range(len(speeds) - 1):
         made = Change(
-            ChangeKind.RECIPE, str(row), (Edit(Path("m.py"), row, row, str(row)),)
+            ChangeKind.RECIPE,
+            str(row),
+            (TextEdit(Path("m.py"), row, row, str(row)),),
         )
         search._steps.append(
             fix_search.KeptChange(
@@ -683,7 +686,7 @@ def test_a_change_of_source_code_warms_up_while_it_is_run(room: int) -> None:
     made: Any = versions(measure)
     made.room, made.request_of = room, request_of
     unchanged = Version(1, 2, 9, 0, timeable="nvfuser"), requests["unchanged"]
-    search: Any = fix_search.Search(made, unchanged, 9, True, lambda line: None)
+    search: Any = fix_search.FixSearch(made, unchanged, 9, True, lambda line: None)
     search._ahead = Ahead()
     kinds = {
         "useful": ChangeKind.RECIPE,
@@ -713,7 +716,7 @@ def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
         ), SimpleNamespace()
 
     asked = Version(1, 11, 9, 0), SimpleNamespace()
-    search: Any = fix_search.Search(
+    search: Any = fix_search.FixSearch(
         versions(measure), asked, 24, False, lambda line: None
     )
     bundles = []
@@ -722,7 +725,11 @@ def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
             Change(
                 kind,
                 one,
-                (Edit(Path("m.py"), place * 9 + number, place * 9 + number, one),),
+                (
+                    TextEdit(
+                        Path("m.py"), place * 9 + number, place * 9 + number, one
+                    ),
+                ),
             )
             for number, one in enumerate(name)
         ]
@@ -794,7 +801,7 @@ def test_more_operators_in_groups_are_no_gain_of_what_is_replaced_by_several(
     """As many kernels, and one operator more in a group."""
     requested = Version(1, 2, 9, 0), SimpleNamespace()
     measure = lambda bundle, name: (Version(1, 3, 9, 0), None)  # noqa: E731
-    search: Any = fix_search.Search(
+    search: Any = fix_search.FixSearch(
         versions(measure),
         requested,
         9,
@@ -830,7 +837,7 @@ def test_another_fuser_is_a_setting_and_no_edit() -> None:
     def measure(bundle: Bundle, name: str) -> tuple[Version, None]:
         return Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None
 
-    search: Any = fix_search.Search(
+    search: Any = fix_search.FixSearch(
         versions(measure), asked, 9, False, lambda line: None
     )
     other = Change(ChangeKind.FUSER, "--fuser nnc", setting=Setting(fuser="nnc"))
@@ -863,7 +870,7 @@ def test_an_import_that_nothing_reads_any_more_goes(
     text = f"{line}def f(x: Optional[int]): pass\n"
     file = parsed(text)
     place = text.index("Optional[int]")
-    edit = Edit(Path("m.py"), place, place + len("Optional[int]"), "int")
+    edit = TextEdit(Path("m.py"), place, place + len("Optional[int]"), "int")
     assert changed_text(text, without_unused(file, (edit,))) == (
         after if after is not None else line
     ) + ("def f(x: int): pass\n")
@@ -888,7 +895,7 @@ def test_two_blank_lines_stand_around_what_is_defined(behind: str) -> None:
 def test_no_second_blank_line_is_left_where_an_import_goes() -> None:
     text = "# why\n\nfrom typing import Optional\n\nx: Optional[int]\n"
     place = text.index("Optional[int]")
-    edit = Edit(Path("m.py"), place, place + len("Optional[int]"), "int")
+    edit = TextEdit(Path("m.py"), place, place + len("Optional[int]"), "int")
     assert (
         changed_text(text, without_unused(parsed(text), (edit,)))
         == "# why\n\nx: int\n"
@@ -1002,7 +1009,7 @@ def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
 
     made: Any = alone(measure=measure, lines_changed=lambda bundle: (), begin=begin)
     asked = Version(1, 11, 9, 0), SimpleNamespace()
-    search: Any = fix_search.Search(made, asked, 24, False, lambda line: None)
+    search: Any = fix_search.FixSearch(made, asked, 24, False, lambda line: None)
     kinds = {
         "a": ChangeKind.OUT_OF_PLACE,
         "k": ChangeKind.KNOB,
@@ -1010,7 +1017,9 @@ def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
     }
     search.run(
         [
-            Bundle((Change(kind, name, (Edit(Path("m.py"), at, at, name),)),), name)
+            Bundle(
+                (Change(kind, name, (TextEdit(Path("m.py"), at, at, name),)),), name
+            )
             for at, (name, kind) in enumerate(kinds.items())
         ]
     )

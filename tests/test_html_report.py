@@ -29,7 +29,7 @@ from fusiondoc.rendering.layered_drawing import draw
 from fusiondoc.reports.html import render
 from fusiondoc.reports.markdown import render as render_markdown
 from fusiondoc.views import report_program
-from fusiondoc.views.report_context import Context, can_change
+from fusiondoc.views.report_context import ReportContext, can_change
 from fusiondoc.workflows import load
 from fusiondoc.workflows.load import report_from
 
@@ -376,7 +376,7 @@ def test_a_label_is_true_for_every_row_it_counts_and_what_can_be_changed_comes_f
     """One code over several operators says what the code says, not what is said of
     one of them."""
     report = report_from([str(FIXTURES / "logs" / "legacy-2.13-regions.log.xz")])
-    context = Context(report)
+    context = ReportContext(report)
     rows = outside(report)
     for kind in context.reasons:
         said = {row.reason.text for row in rows if row.reason.code == kind.code}

@@ -18,8 +18,8 @@ from conftest import FIXTURES
 from fusiondoc.fusers.inductor.causes import (
     CODE_OF_CAUSE,
     TEXTS,
+    AccessDifference,
     ApartCause,
-    Difference,
     cause_of,
     difference_between,
     difference_of,
@@ -139,42 +139,54 @@ def test_every_kind_of_call_has_words() -> None:
     [  # of Scheduler.decide_fusion_fail_reason, torch 2.13
         (
             "Mismatch loop orders: MemoryDep('arg0_1', c0, {c0: 64}) v.s. ...",
-            Difference.ORDER,
+            AccessDifference.ORDER,
         ),
         (
             "Mismatch loop orders: MemoryDep('b5', c0, {c0: 16384}) v.s. MemoryDep('b5', c0, {c0: 16384})",
-            Difference.LOOPS,  # the hook asks after loops were merged
+            AccessDifference.LOOPS,  # the hook asks after loops were merged
         ),
-        ("different offset: 0 v.s. 48", Difference.PART),
-        ("different numel: 1536 v.s. 3072", Difference.COUNT),
-        ("broadcast", Difference.BROADCAST),
-        ("not MemoryDep", Difference.OPAQUE),
-        ("Unknown reason: ...", Difference.UNKNOWN),
+        ("different offset: 0 v.s. 48", AccessDifference.PART),
+        ("different numel: 1536 v.s. 3072", AccessDifference.COUNT),
+        ("broadcast", AccessDifference.BROADCAST),
+        ("not MemoryDep", AccessDifference.OPAQUE),
+        ("Unknown reason: ...", AccessDifference.UNKNOWN),
     ],
 )
-def test_what_no_shared_data_means(text: str, difference: Difference) -> None:
+def test_what_no_shared_data_means(text: str, difference: AccessDifference) -> None:
     assert difference_of(text) is difference
 
 
 @pytest.mark.parametrize(
     ("first", "second", "difference"),
     [
-        ("128*d0 + d1, (32, 128)", "c0 + 128*c1, (128, 32)", Difference.ORDER),
-        ("d0, (16384)", "8192*d0 + d1, (2, 8192)", Difference.LOOPS),
-        ("512*d0 + d1, (32, 512)", "8192*d0 + d1, (2, 8192)", Difference.LOOPS),
-        ("d0, (16384)", "d0 + 2*d1, (2, 8192)", Difference.ORDER),
-        ("96*d0 + d1, (32, 48)", "96*d0 + d1 + 48, (32, 48)", Difference.PART),
-        ("d0, (2048)", "d0, (1024)", Difference.COUNT),
-        ("512*d0 + d1, (64, 512)", "d1, (64, 512)", Difference.BROADCAST),
-        ("d0, (64)", "c0, (64)", Difference.UNKNOWN),
-        ("d0, (s77)", "d0, (32)", Difference.COUNT),
-        ("not an index", "d0, (64)", Difference.UNKNOWN),
-        ("d0, (64); d0 + 64, (64)", "d0, (64)", Difference.UNKNOWN),
-        ("d0 + 32, (64); d0 + 64, (64)", "d0, (64)", Difference.PART),
+        (
+            "128*d0 + d1, (32, 128)",
+            "c0 + 128*c1, (128, 32)",
+            AccessDifference.ORDER,
+        ),
+        ("d0, (16384)", "8192*d0 + d1, (2, 8192)", AccessDifference.LOOPS),
+        (
+            "512*d0 + d1, (32, 512)",
+            "8192*d0 + d1, (2, 8192)",
+            AccessDifference.LOOPS,
+        ),
+        ("d0, (16384)", "d0 + 2*d1, (2, 8192)", AccessDifference.ORDER),
+        (
+            "96*d0 + d1, (32, 48)",
+            "96*d0 + d1 + 48, (32, 48)",
+            AccessDifference.PART,
+        ),
+        ("d0, (2048)", "d0, (1024)", AccessDifference.COUNT),
+        ("512*d0 + d1, (64, 512)", "d1, (64, 512)", AccessDifference.BROADCAST),
+        ("d0, (64)", "c0, (64)", AccessDifference.UNKNOWN),
+        ("d0, (s77)", "d0, (32)", AccessDifference.COUNT),
+        ("not an index", "d0, (64)", AccessDifference.UNKNOWN),
+        ("d0, (64); d0 + 64, (64)", "d0, (64)", AccessDifference.UNKNOWN),
+        ("d0 + 32, (64); d0 + 64, (64)", "d0, (64)", AccessDifference.PART),
     ],
 )
 def test_how_index_expressions_differ(
-    first: str, second: str, difference: Difference
+    first: str, second: str, difference: AccessDifference
 ) -> None:
     assert difference_between(first, second) is difference
     assert difference_between(second, first) is difference

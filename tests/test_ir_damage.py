@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from fusiondoc.parsers.ir import Block, Dump, Graph
+from fusiondoc.parsers.ir import Block, Graph, IrDump
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node, parse_node_lines
 
 DUMPS = [
@@ -55,14 +55,14 @@ def shape(graph: Graph | Block) -> Any:
     )
 
 
-def shapes(dump: Dump) -> Any:
+def shapes(dump: IrDump) -> Any:
     return [
         shape(dump.graph),
         *((section.name, shape(section.graph)) for section in dump.sections),
     ]
 
 
-def lines_of(dump: Dump) -> list[int]:
+def lines_of(dump: IrDump) -> list[int]:
     return [node.line for graph in dump.graphs() for node in graph.walk()]
 
 

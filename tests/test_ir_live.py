@@ -21,11 +21,11 @@ import ir_programs  # noqa: E402
 from ir_torch import live_differences  # noqa: E402
 from running import python_apart  # noqa: E402
 
-from fusiondoc.parsers.ir import Dump, Node  # noqa: E402
+from fusiondoc.parsers.ir import IrDump, Node  # noqa: E402
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node  # noqa: E402
 
 
-def parsed(graph: Any) -> Dump:
+def parsed(graph: Any) -> IrDump:
     return parse_dump(str(graph).encode().split(b"\n"))
 
 

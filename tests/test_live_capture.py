@@ -186,7 +186,7 @@ def test_a_torch_that_reads_the_variable_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(live_capture.JIT_LOG, raising=False)
-    switches = live_capture.Switches(OldTorch)
+    switches = live_capture.LogSwitches(OldTorch)
     assert not switches.at_run_time
     with (
         pytest.raises(ZeroDivisionError),

@@ -16,7 +16,7 @@ from conftest import FIXTURES
 from fusiondoc.captures.capture import LOGS, REQUEST, SCHEMA, Capture
 from fusiondoc.probe import live_capture
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.runner.capped_log import CappedLog, FusionLines, GrowingLog, Sizes
+from fusiondoc.runner.capped_log import CappedLog, FusionLines, Sizes, WatchedLog
 from fusiondoc.runner.child import Child
 from fusiondoc.workflows.load import report_from, report_of
 
@@ -147,7 +147,7 @@ def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(
     path, limit, problems = tmp_path / "log", 1 << 20, []
     most = 0
     with live_capture.redirected(str(path), problems.append) as move:
-        log = GrowingLog(path, limit, lambda other: move(str(other)))
+        log = WatchedLog(path, limit, lambda other: move(str(other)))
         noise = [NOISE * 1000] * 10
         for number, text in enumerate(
             (*noise[:2], LOG, *noise, *noise, b"the last line\n")

@@ -15,7 +15,7 @@ from fusiondoc.captures.probe_records import Environment
 from fusiondoc.fuser_knobs.catalogue import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner import Cache, keep_peak, peak_of
-from fusiondoc.runner.interpreter import Measured
+from fusiondoc.runner.interpreter import CopyBandwidth
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 LAYER_NORM = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
@@ -23,7 +23,7 @@ NAME = "NVIDIA H200"
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CopyBandwidth:
     """A measurement of an H200 as ``env --measure`` leaves it."""
     monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "measured"))
     Cache("bandwidth").put(
@@ -31,7 +31,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measured:
         [],
         {"gb_per_s": 4100.5, "copied_bytes": 1 << 30, "python": "python"},
     )
-    return Measured(NAME, 4100.5, 1 << 30)
+    return CopyBandwidth(NAME, 4100.5, 1 << 30)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def nothing_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "empty"))
 
 
-def test_the_order_is_given_measured_driver_table(measured: Measured) -> None:
+def test_the_order_is_given_measured_driver_table(measured: CopyBandwidth) -> None:
     everything = Environment(NAME, 4814.3)
     assert peak_of(everything, None, 5000.0) == Peak(5000.0, "given")
     assert peak_of(everything, None, None) == Peak(4100.5, "measured")
@@ -51,7 +51,7 @@ def test_the_order_is_given_measured_driver_table(measured: Measured) -> None:
 
 
 def test_what_a_capture_keeps_counts_before_this_machines_own(
-    measured: Measured,
+    measured: CopyBandwidth,
 ) -> None:
     everything = Environment(NAME, 4814.3)
     assert peak_of(everything, Peak(4200.0, "measured"), None) == Peak(
@@ -71,7 +71,7 @@ def test_a_damaged_peak_is_none(rate: str, source: str, tmp_path: Path) -> None:
 
 
 def test_a_measured_peak_travels_with_the_capture(
-    measured: Measured,
+    measured: CopyBandwidth,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     fusiondoc: Run,

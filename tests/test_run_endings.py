@@ -9,17 +9,20 @@ import pytest
 from conftest import Run
 
 from fusiondoc.captures.ending import Result, failure_of
-from fusiondoc.captures.probe_records import Done, Failure, Loaded, Records
+from fusiondoc.captures.probe_records import Done, Failure, Loaded, ProbeRecords
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.parsers.read import read_logs
 
-DONE = Records(done=Done(1.0, 0.5))
-FAILED = Records(
+DONE = ProbeRecords(done=Done(1.0, 0.5))
+FAILED = ProbeRecords(
     error=Failure("forward", "ValueError", "boo", "ValueError: boo\n"),
     done=Done(1.0, 0.5),
 )
-MODEL, SCRIPT = Records(target=Loaded("model")), Records(target=Loaded("script"))
+MODEL, SCRIPT = (
+    ProbeRecords(target=Loaded("model")),
+    ProbeRecords(target=Loaded("script")),
+)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ MODEL, SCRIPT = Records(target=Loaded("model")), Records(target=Loaded("script")
     ],
 )
 def test_each_end_has_its_message_and_next_step(
-    result: Result, records: Records, message: str, hint: str, tmp_path: Path
+    result: Result, records: ProbeRecords, message: str, hint: str, tmp_path: Path
 ) -> None:
     failed = failure_of(result, records, "m.py", 9.0, tmp_path / "log")
     assert failed is not None and failed.exit_code == 3

@@ -38,7 +38,7 @@ from fusiondoc.workflows import (
 )
 from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_facts import digest
-from fusiondoc.workflows.survey_listing import Item, listed
+from fusiondoc.workflows.survey_listing import ListedRun, listed
 from fusiondoc.workflows.survey_losses import order
 from fusiondoc.workflows.survey_tallies import RunSums, read_chunk, survey_of
 
@@ -433,7 +433,7 @@ def test_the_answer_depends_on_no_order_and_on_no_engine(
     assert answer(pooled) == answer(found)
 
 
-def dying(chunk: Sequence[Item]) -> RunSums:
+def dying(chunk: Sequence[ListedRun]) -> RunSums:
     """Dies over one file each time, over another once."""
     for item in chunk:
         if item.name.endswith("run-000007.json"):

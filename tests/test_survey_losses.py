@@ -27,7 +27,7 @@ from fusiondoc.workflows.share_changes import (
     evidence,
     plausible_indices,
 )
-from fusiondoc.workflows.share_explanations import Factor, History, scopes_of
+from fusiondoc.workflows.share_explanations import RunFactor, RunHistory, scopes_of
 from fusiondoc.workflows.survey import survey
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -74,21 +74,21 @@ def test_every_loss_is_a_row_and_nothing_else_is(
     assert off[len(off) // 2] <= 4 and made.within >= 0.9 * len(known)
 
 
-def history(runs: int, *factors: Factor) -> History:
+def history(runs: int, *factors: RunFactor) -> RunHistory:
     """A run a day."""
     days = tuple(
         f"2025-{1 + day // 28:02}-{1 + day % 28:02}" for day in range(runs)
     )
-    return History(days, True, factors, scopes_of(runs, factors))
+    return RunHistory(days, True, factors, scopes_of(runs, factors))
 
 
-def factor(name: str, texts: list[str], ordered: bool = True) -> Factor:
+def factor(name: str, texts: list[str], ordered: bool = True) -> RunFactor:
     values = tuple(dict.fromkeys(texts))
-    return Factor(name, values, tuple(map(values.index, texts)), ordered, True)
+    return RunFactor(name, values, tuple(map(values.index, texts)), ordered, True)
 
 
 def found(
-    has: str, *factors: Factor, tested: int = 1
+    has: str, *factors: RunFactor, tested: int = 1
 ) -> list[tuple[str, tuple[str, ...], int, int]]:
     """``1``: the run has it, ``0``: it lacks it, ``-``: it does not tell. Cause,
     what came with it, and how many runs are before and after."""

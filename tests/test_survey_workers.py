@@ -21,7 +21,7 @@ from fusiondoc.workflows import survey as workflow
 from fusiondoc.workflows import survey_engines
 from fusiondoc.workflows.survey import survey
 from fusiondoc.workflows.survey_engines import Chunk, Dask, Local, NoWorkers
-from fusiondoc.workflows.survey_listing import Item
+from fusiondoc.workflows.survey_listing import ListedRun
 from fusiondoc.workflows.survey_tallies import read_chunk
 
 pytestmark = [
@@ -77,7 +77,7 @@ def test_a_worker_of_a_cluster_that_is_ended(engine: str, folder: Path) -> None:
 
 
 def chunks(number: int) -> list[Chunk]:
-    return [(Item(str(one), 1),) for one in range(number)]
+    return [(ListedRun(str(one), 1),) for one in range(number)]
 
 
 def gone_at(chunk: Chunk, name: str, how: int) -> str:

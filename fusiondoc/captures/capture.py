@@ -19,7 +19,7 @@ from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
 from fusiondoc.captures.fuser_fault import Blame, FuserFault
 from fusiondoc.captures.probe_records import (
     LeftRunning,
-    Records,
+    ProbeRecords,
     read_records,
     together,
 )
@@ -220,7 +220,7 @@ class Capture:
         return read_object(Result, object_of(self._bytes(RESULT))) or Result()
 
     @cached_property
-    def records(self) -> Records:
+    def records(self) -> ProbeRecords:
         """The records of the probe."""
         return read_records(self._records)
 

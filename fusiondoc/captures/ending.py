@@ -8,7 +8,7 @@ import re
 from enum import Enum
 from pathlib import Path
 
-from fusiondoc.captures.probe_records import Failure, Records
+from fusiondoc.captures.probe_records import Failure, ProbeRecords
 from fusiondoc.errors import (
     CANNOT_RUN,
     WRONG_USAGE,
@@ -94,7 +94,7 @@ class Result:
         return self.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.SIGNAL)
 
 
-def ended_early(result: Result, records: Records) -> bool:
+def ended_early(result: Result, records: ProbeRecords) -> bool:
     """True if the program ended its process itself before the probe had finished. A
     script may do that at any time (os._exit), if its status is 0."""
     if records.done is not None or records.error is not None:
@@ -106,7 +106,11 @@ def ended_early(result: Result, records: Records) -> bool:
 
 
 def failure_of(
-    result: Result, records: Records, label: str, timeout: float | None, log: Path
+    result: Result,
+    records: ProbeRecords,
+    label: str,
+    timeout: float | None,
+    log: Path,
 ) -> FusiondocError | None:
     """Return the error that ended a run, or None. An interruption is no error.
     Args: label: the target's name in messages. timeout: the time limit of the
@@ -130,7 +134,11 @@ def failure_of(
 
 
 def _timed_out(
-    result: Result, records: Records, label: str, timeout: float | None, log: Path
+    result: Result,
+    records: ProbeRecords,
+    label: str,
+    timeout: float | None,
+    log: Path,
 ) -> FusiondocError:
     within = f"in {timeout:g} s" if timeout is not None else "in time"
     if records.error is not None:
@@ -155,7 +163,7 @@ def _timed_out(
 
 
 def _failed_with_status(
-    result: Result, records: Records, label: str, log: Path
+    result: Result, records: ProbeRecords, label: str, log: Path
 ) -> FusiondocError | None:
     """The error of a run that ended by itself; None if it completed."""
     status, failure = result.exit_status, records.error

@@ -303,7 +303,7 @@ class EagerPass:
 
 
 @dataclass(frozen=True)
-class Records:
+class ProbeRecords:
     """All records of a run."""
 
     environment: Environment = Environment()
@@ -416,10 +416,10 @@ def _fuser_switch(raw: RawRecords) -> FuserSwitch:
     )
 
 
-def read_records(data: bytes) -> Records:
+def read_records(data: bytes) -> ProbeRecords:
     """The records in ``records.jsonl``."""
     raw = RawRecords(lines_of(data))
-    return Records(
+    return ProbeRecords(
         environment=_environment(raw.merged("environment")),
         fuser=_fuser_switch(raw),
         target=raw.read_merged("target", Loaded) or Loaded(),

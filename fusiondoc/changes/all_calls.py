@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from fusiondoc.changes.edits import Edit, is_within
+from fusiondoc.changes.edits import TextEdit, is_within
 from fusiondoc.changes.rewrite import Line, Rewritten
 
 
@@ -23,7 +23,7 @@ def in_all_calls(
     """
     for sure in (True, False):
         outer: list[Rewritten] = []
-        edits: list[Edit] = []
+        edits: list[TextEdit] = []
         for node in line.file.inner_first(line.number):
             inside = replace(line, file=line.file.with_edits(edits))
             for one in write(inside, node):
@@ -41,7 +41,7 @@ def in_all_calls(
             yield replace(outer[0], title=title, edits=tuple(dict.fromkeys(edits)))
 
 
-def _holds(outer: Rewritten, edits: Iterable[Edit]) -> bool:
+def _holds(outer: Rewritten, edits: Iterable[TextEdit]) -> bool:
     """Whether a rewrite replaces text that one of the edits changes."""
     return any(
         one != edit and is_within(edit, one.start, one.end)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.source_file import FUNCTIONS, ParsedFile
 
 _COMPILE = "torch.compile"
@@ -18,7 +18,7 @@ def calls_compile(file: ParsedFile) -> bool:
     return any(file.meaning(node) == _COMPILE for node in file.nodes)
 
 
-def compiled_for_any_size(file: ParsedFile) -> Iterator[tuple[ast.AST, Edit]]:
+def compiled_for_any_size(file: ParsedFile) -> Iterator[tuple[ast.AST, TextEdit]]:
     """Each call of ``torch.compile`` that leaves ``dynamic`` out, and each
     decorator, with its edit."""
     for node in file.nodes:
@@ -34,7 +34,7 @@ def compiled_for_any_size(file: ParsedFile) -> Iterator[tuple[ast.AST, Edit]]:
                     )
 
 
-def _with_option(file: ParsedFile, call: ast.Call) -> Edit:
+def _with_option(file: ParsedFile, call: ast.Call) -> TextEdit:
     """Insert the option before the closing parenthesis."""
     closing = file.span(call)[1] - 1
     if not call.args and not call.keywords:

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Rewritten, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
@@ -169,7 +169,7 @@ def _rewritten(file: ParsedFile, node: ast.If, sides: _Sides) -> Rewritten:
         f"{torch}.where({file.text(node.test)}, {file.text(sides.taken)}, {other})"
     )
     text = f"return {chosen}" if sides.name is None else f"{sides.name} = {chosen}"
-    edit = Edit(
+    edit = TextEdit(
         file.source.path, file.span(node)[0], file.span(sides.last)[1], text
     )
     title = on_one_line(f"torch.where instead of if {file.text(node.test)}")

@@ -16,7 +16,7 @@ from functools import partial
 
 from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.assigned_names import assigned_to
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import (
     assigned_name,
@@ -192,11 +192,11 @@ def rewritten_call(
 
 def with_imports(
     file: ParsedFile, recipe: Recipe
-) -> tuple[str, str, tuple[Edit, ...]]:
+) -> tuple[str, str, tuple[TextEdit, ...]]:
     """Return the recipe's ``after`` and definitions with the file's name for torch,
     and the missing imports."""
     after, helper = recipe.after, recipe.helper.rstrip()
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
     for word, meaning in _MODULES.items():
         if re.search(rf"\b{word}\.", after + helper):
             name, imports = spelled(file, meaning)
@@ -231,7 +231,7 @@ def _replaced(
     file: ParsedFile,
     node: ast.expr,
     text: str,
-    edits: Sequence[Edit],
+    edits: Sequence[TextEdit],
     more: str = "",
 ) -> Rewritten:
     whole = _stands_alone(file, node) or is_atom(text)
@@ -261,7 +261,7 @@ def _with_line_before(
     after: str,
     bound: Bound,
     name: str,
-    edits: Sequence[Edit],
+    edits: Sequence[TextEdit],
 ) -> Rewritten:
     """Insert ``h = x + y`` as a line before the statement."""
     statement, text = file.statement_of(node), bound[name].text
@@ -352,7 +352,7 @@ def _with_function(
     after: str,
     bound: Bound,
     names: frozenset[str],
-    edits: Sequence[Edit],
+    edits: Sequence[TextEdit],
 ) -> Rewritten:
     """Replace the call by ``fusible_silu(x + y)``, and add the function."""
     tensors = [name for name in bound if name in names]

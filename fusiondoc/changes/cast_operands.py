@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.rewrite import (
     Example,
     Line,
@@ -38,7 +38,7 @@ def write(line: Line) -> Iterator[Rewritten]:
     operands = _operands_at(line)
     if not any(casts) or len(operands) != len(casts):
         return
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     titles = []
     for operand, cast in zip(operands, casts, strict=True):
         if cast is not None:
@@ -109,7 +109,7 @@ def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
     return ()
 
 
-def _called(file: ParsedFile, node: ast.expr, method: str) -> Iterator[Edit]:
+def _called(file: ParsedFile, node: ast.expr, method: str) -> Iterator[TextEdit]:
     """Call a method on an expression, inside the parentheses around it."""
     start, end = file.span(node)
     plain = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))

@@ -6,10 +6,9 @@ settings, and ``fix`` runs the program with the edits of the others.
 
 from __future__ import annotations
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.change_plan import Edit as LineEdit
+from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 
 
@@ -20,9 +19,9 @@ class Change:
     kind: ChangeKind
     title: str
     """Instruction; it uses the program's own code where that is available."""
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
     """Edits of the user's files for a run of the changed program."""
-    lines: tuple[LineEdit, ...] = ()
+    lines: tuple[Edit, ...] = ()
     """Whole lines that change, as a report shows them."""
     setting: Setting = AS_REQUESTED
     """The run's settings, instead of edits or beside them: ``diagnose`` undoes

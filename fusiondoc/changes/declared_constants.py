@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import before, is_docstring, lines_at
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import ParsedFile, walk
@@ -177,7 +177,7 @@ def _constants(owner: ast.ClassDef) -> ast.List | ast.Tuple | None:
 
 def declared(
     file: ParsedFile, owner: ast.ClassDef, names: list[str]
-) -> tuple[Edit, ...]:
+) -> tuple[TextEdit, ...]:
     """Return the edits that add the names to ``__constants__``, or insert a line
     with it at the start of the class."""
     listed = _constants(owner)

@@ -19,7 +19,7 @@ _MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextEdit:
     """Replaces the text from ``start`` to ``end`` of a file by ``text``; an
     insertion has them equal.
 
@@ -68,7 +68,7 @@ def read_text(path: Path) -> SourceText:
         ) from None
 
 
-def is_within(edit: Edit, start: int, end: int) -> bool:
+def is_within(edit: TextEdit, start: int, end: int) -> bool:
     """True if an edit changes only characters from ``start`` to ``end``. An
     insertion at either end is outside."""
     inserts = edit.start == edit.end
@@ -79,7 +79,7 @@ def is_within(edit: Edit, start: int, end: int) -> bool:
     )
 
 
-def overlapping(edits: Iterable[Edit]) -> bool:
+def overlapping(edits: Iterable[TextEdit]) -> bool:
     """True if two edits change the same characters in different ways."""
     path, end = Path(), -1
     for edit in _in_order(edits):
@@ -91,7 +91,7 @@ def overlapping(edits: Iterable[Edit]) -> bool:
     return False
 
 
-def changed_text(text: str, edits: Iterable[Edit]) -> str:
+def changed_text(text: str, edits: Iterable[TextEdit]) -> str:
     """The text of one file after its edits, which do not overlap; equal edits count
     once."""
     pieces: list[str] = []
@@ -102,7 +102,7 @@ def changed_text(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*pieces, text[offset:]])
 
 
-def _in_order(edits: Iterable[Edit]) -> list[Edit]:
+def _in_order(edits: Iterable[TextEdit]) -> list[TextEdit]:
     return sorted(
         dict.fromkeys(edits),
         key=lambda edit: (str(edit.path), edit.start, edit.end, edit.rank),

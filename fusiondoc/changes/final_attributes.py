@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.declared_constants import attributes_at
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import before, is_docstring, lines_at, spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
@@ -40,7 +40,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 def _declared(
     file: ParsedFile, owner: ast.ClassDef, name: str, annotation: str
-) -> Edit:
+) -> TextEdit:
     """Return the annotation added in the class, or a line with it at the start of
     the class."""
     for one in owner.body:

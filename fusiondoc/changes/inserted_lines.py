@@ -7,13 +7,13 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.edits import Edit, changed_text, overlapping
+from fusiondoc.changes.edits import TextEdit, changed_text, overlapping
 from fusiondoc.changes.source_file import ParsedFile, bound_by_import
 
 _BLANK_LINE = r"[ \t]*(?:\r\n|\r|\n)"
 
 
-def spelled(file: ParsedFile, meaning: str) -> tuple[str, tuple[Edit, ...]]:
+def spelled(file: ParsedFile, meaning: str) -> tuple[str, tuple[TextEdit, ...]]:
     """Return a name for ``torch.nn.functional`` at the top level of a file, and the
     import that this needs."""
     parts = meaning.split(".")
@@ -67,7 +67,9 @@ def before(file: ParsedFile, statement: ast.stmt) -> int:
     return file.offset_of_line(_first_line(statement))
 
 
-def defined(file: ParsedFile, lines: Sequence[str], rank: int) -> tuple[Edit, ...]:
+def defined(
+    file: ParsedFile, lines: Sequence[str], rank: int
+) -> tuple[TextEdit, ...]:
     """Insert lines of definitions, indented with four spaces a level, at the top
     level after the imports, with blank lines after them."""
     offset, text = after_imports(file), file.source.text
@@ -83,7 +85,7 @@ def defined(file: ParsedFile, lines: Sequence[str], rank: int) -> tuple[Edit, ..
 
 def lines_at(
     file: ParsedFile, offset: int, lines: Sequence[str], lead: str, rank: int
-) -> Edit:
+) -> TextEdit:
     """Insert lines, indented with four spaces a level, before the line that begins
     at an offset, each after ``lead``."""
     written = [_in_style(file, line, lead) for line in lines]
@@ -102,7 +104,9 @@ def _in_style(file: ParsedFile, line: str, lead: str = "") -> str:
 _ANNOTATES = ("typing", "typing_extensions")
 
 
-def without_unused(file: ParsedFile, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+def without_unused(
+    file: ParsedFile, edits: Sequence[TextEdit]
+) -> tuple[TextEdit, ...]:
     """The edits of a file, and removals of the names that they leave unused in
     ``from typing import Optional``. Other imports stay: another file may take their
     names from this one."""
@@ -138,7 +142,7 @@ def _left_unused(name: str, before: str, after: str, own: str) -> bool:
     return uses[0] > uses[1] == uses[2]
 
 
-def _whole_lines(file: ParsedFile, statement: ast.stmt) -> Edit:
+def _whole_lines(file: ParsedFile, statement: ast.stmt) -> TextEdit:
     """Remove the statement's lines, and the blank line after it if there is one
     before it too."""
     start, end, text = (
@@ -156,7 +160,7 @@ def _whole_lines(file: ParsedFile, statement: ast.stmt) -> Edit:
 
 def _without_names(
     file: ParsedFile, names: Sequence[ast.alias], gone: Sequence[bool]
-) -> Iterator[Edit]:
+) -> Iterator[TextEdit]:
     """Remove some names, each with a comma, from an import."""
     last = max(number for number, is_gone in enumerate(gone) if not is_gone)
     for number, alias in enumerate(names):

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.out_of_place import assigned_in_place, is_method_in_place
 from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile
@@ -79,7 +79,7 @@ def _is_reordered(file: ParsedFile, node: ast.Call) -> bool:
     return meaning is None or meaning.rpartition(".")[0] == "torch"
 
 
-def _reshaped(file: ParsedFile, copy: ast.Call) -> Iterator[Edit]:
+def _reshaped(file: ParsedFile, copy: ast.Call) -> Iterator[TextEdit]:
     """Replace a ``view`` of the copy by ``reshape``."""
     method = file.parent(copy)
     called = file.parent(method) if method is not None else None
@@ -89,7 +89,7 @@ def _reshaped(file: ParsedFile, copy: ast.Call) -> Iterator[Edit]:
         and isinstance(called, ast.Call)
     ):
         end = file.span(method)[1]
-        yield Edit(file.source.path, end - len("view"), end, "reshape")
+        yield TextEdit(file.source.path, end - len("view"), end, "reshape")
 
 
 def _changes_in_place(file: ParsedFile, node: ast.AST) -> bool:

@@ -7,14 +7,14 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fusiondoc.changes.edits import Edit, changed_text, overlapping
+from fusiondoc.changes.edits import TextEdit, changed_text, overlapping
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.model.change_plan import Edit as LineEdit
+from fusiondoc.model.change_plan import Edit
 
 
 def line_edits(
-    file: ParsedFile, name: str, edits: Sequence[Edit], line: int = 0
-) -> tuple[LineEdit, ...]:
+    file: ParsedFile, name: str, edits: Sequence[TextEdit], line: int = 0
+) -> tuple[Edit, ...]:
     """Return the lines that edits of a file change; empty if the changed file would
     be no valid Python.
 
@@ -28,24 +28,24 @@ def line_edits(
         or not _is_python(changed_text(file.source.text, edits))
     ):
         return ()
-    made: list[LineEdit] = []
+    made: list[Edit] = []
     for lines, own in _by_lines(file, edits):
         made += _of_lines(file, name, lines, own)
     return tuple(sorted(made, key=lambda edit: (edit.line != line, edit.line)))
 
 
-def lines_behind(edit: LineEdit) -> str | None:
+def lines_behind(edit: Edit) -> str | None:
     """Return the lines that an edit inserts behind a line that stays; None for an
     edit that changes the line."""
     stays = f"{edit.before}\n"
     return edit.after[len(stays) :] if edit.after.startswith(stays) else None
 
 
-def together(edits: Iterable[LineEdit]) -> tuple[LineEdit, ...]:
+def together(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """Return the edits of several changes, each once. Those that insert lines
     behind the same line are merged, such as the functions of two rewrites behind
     the last import."""
-    found: list[LineEdit] = []
+    found: list[Edit] = []
     behind: dict[tuple[str, int], int] = {}
     for edit in dict.fromkeys(edits):
         lines = lines_behind(edit)
@@ -70,11 +70,11 @@ def _is_python(text: str) -> bool:
 
 
 def _by_lines(
-    file: ParsedFile, edits: Sequence[Edit]
-) -> list[tuple[range, list[Edit]]]:
+    file: ParsedFile, edits: Sequence[TextEdit]
+) -> list[tuple[range, list[TextEdit]]]:
     """Group the edits: those of one line, and those of several lines that one edit
     changes."""
-    found: list[tuple[range, list[Edit]]] = []
+    found: list[tuple[range, list[TextEdit]]] = []
     changed = {
         file.line_at(edit.start)
         for edit in edits
@@ -101,33 +101,33 @@ def _by_lines(
     return found
 
 
-def _is_between_lines(file: ParsedFile, edit: Edit) -> bool:
+def _is_between_lines(file: ParsedFile, edit: TextEdit) -> bool:
     """True if an edit inserts lines between two lines: it is shown with the line
     before, unless only the line after changes."""
     return edit.start == edit.end == file.offset_of_line(file.line_at(edit.start))
 
 
 def _of_lines(
-    file: ParsedFile, name: str, lines: range, edits: Sequence[Edit]
-) -> list[LineEdit]:
+    file: ParsedFile, name: str, lines: range, edits: Sequence[TextEdit]
+) -> list[Edit]:
     """Return the edit of some lines: the first line becomes all changed lines, the
     others are removed."""
     start, end = file.offset_of_line(lines.start), file.offset_of_line(lines.stop)
     own = [
-        Edit(edit.path, edit.start - start, edit.end - start, edit.text, edit.rank)
+        TextEdit(
+            edit.path, edit.start - start, edit.end - start, edit.text, edit.rank
+        )
         for edit in edits
     ]
     after = changed_text(file.source.text[start:end], own).removesuffix(
         file.newline
     )
     texts = [file.text_of_line(line) for line in lines]
-    changed = LineEdit(
-        name, lines.start, texts[0], after.replace(file.newline, "\n")
-    )
+    changed = Edit(name, lines.start, texts[0], after.replace(file.newline, "\n"))
     return [
         changed,
         *(
-            LineEdit(name, line, text, "")
+            Edit(name, line, text, "")
             for line, text in zip(lines[1:], texts[1:], strict=True)
         ),
     ]
@@ -139,7 +139,7 @@ are shown."""
 
 
 def shown_lines(
-    file: ParsedFile, edits: Sequence[LineEdit], first: int, last: int
+    file: ParsedFile, edits: Sequence[Edit], first: int, last: int
 ) -> tuple[str, str]:
     """Lines of a file without indentation, and the same changed; "..." for those
     left out."""

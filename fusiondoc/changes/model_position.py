@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import lines_at
 from fusiondoc.changes.source_file import (
     FUNCTIONS,
@@ -33,7 +33,7 @@ class ModelPosition:
     name: str
     position: int
     lead: str = ""
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
     may_freeze: bool = True
 
     @property
@@ -41,7 +41,7 @@ class ModelPosition:
         line = self.file.source.text.count("\n", 0, self.position) + 1
         return f"{self.file.source.path}:{line}"
 
-    def insert(self, lines: Sequence[str], rank: int = 0) -> Edit:
+    def insert(self, lines: Sequence[str], rank: int = 0) -> TextEdit:
         """Insert lines, indented with four spaces a level, at this position in the
         style of the file."""
         return lines_at(self.file, self.position, lines, self.lead, rank)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fusiondoc import operators
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.printed_later import is_print
 from fusiondoc.changes.rewrite import (
     Example,
@@ -77,7 +77,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 # -- within an expression ------------------------------------------------------------------------------------
 
 
-def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
+def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[TextEdit, ...]:
     """Return the edits if the node is the outermost elementwise expression on the
     result of a moved operator."""
     if not isinstance(node, ast.expr) or _inner(file, node) is None:
@@ -211,7 +211,7 @@ def _again(
 
 def _around_parts(
     file: ParsedFile, node: ast.expr, joined: ast.Call
-) -> tuple[Edit, ...]:
+) -> tuple[TextEdit, ...]:
     """Apply the elementwise expression to each part: the parts must be written out
     in a list."""
     parts = joined.args[0] if joined.args else None
@@ -235,7 +235,7 @@ class MovedLines(NamedTuple):
     """The edits that move operators of separate lines."""
 
     statements: tuple[ast.Assign, ...]
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
     is_all: bool
     """True if no computation of the next statement is left after them."""
 
@@ -346,7 +346,7 @@ def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
 
 def _placed(
     file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
-) -> tuple[tuple[Edit, ...], bool] | None:
+) -> tuple[tuple[TextEdit, ...], bool] | None:
     """Remove the lines of the stack, and insert their operators in the new
     position: around the elementwise value in the line after the elementwise lines,
     else in a line of their own."""
@@ -398,10 +398,10 @@ def _around_last(
     file: ParsedFile,
     stack: Sequence[_Line],
     around: ast.expr,
-    edits: Sequence[Edit],
+    edits: Sequence[TextEdit],
     use: ast.Name | None,
     own: ast.Name | None,
-) -> tuple[tuple[Edit, ...], bool]:
+) -> tuple[tuple[TextEdit, ...], bool]:
     """Insert the operators around an expression. Args: edits: edits of the lines
     before it. use: the position where it reads the operators' result; ``own``:
     the tensor to read there instead, if another.
@@ -431,7 +431,7 @@ def _that_leave(
         yield statement
 
 
-def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[Edit]:
+def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[TextEdit]:
     """The line that assigns the tensor that its operator moves to the name of the
     last operator's result."""
     if target != one.target:
@@ -463,7 +463,7 @@ def _all_again(
     return whole
 
 
-def _without(file: ParsedFile, one: _Line) -> Edit:
+def _without(file: ParsedFile, one: _Line) -> TextEdit:
     """Remove the line, but keep its comment."""
     comment = file.comment_behind(one.node)
     if comment is None:

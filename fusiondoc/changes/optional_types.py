@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from fusiondoc.changes.declared_constants import of_self
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import (
     Function,
@@ -102,7 +102,7 @@ def _without_optional(
     """``mask: Tensor`` or ``mask: None = None`` for ``mask: Optional[Tensor] =
     None``, in the function and in those that pass it on. For Python nothing
     changes; TorchScript refuses a call of the other kind."""
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     text = "None"
     for one in (function, *_hand_it_on(file, name)):
         argument = _argument(one, name)
@@ -116,7 +116,7 @@ def _without_optional(
         if given:
             text = kind
             end = file.span(default)[1] if default is not None else end
-        edits.append(Edit(file.source.path, start, end, text))
+        edits.append(TextEdit(file.source.path, start, end, text))
     if not edits:
         return None
     how = (

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.assigned_names import outlives_call
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
@@ -57,12 +57,12 @@ def write(line: Line) -> Iterator[Rewritten]:
         yield Rewritten(f"{line.shown.op} out of place", edits)
 
 
-def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
+def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[TextEdit, ...]:
     """Return the edits that write every call of an operator on a line out of place;
     empty if that is refused. Args: op: the operator as printed, such as
     ``aten::add_``.
     """
-    found: dict[Edit, None] = {}
+    found: dict[TextEdit, None] = {}
     for node in file.on_line(line):
         if isinstance(node, ast.AugAssign):
             found.update(dict.fromkeys(_augmented(file, node, op)))
@@ -74,7 +74,9 @@ def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
 # -- x += y --------------------------------------------------------------------------------------------------
 
 
-def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]:
+def _augmented(
+    file: ParsedFile, node: ast.AugAssign, op: str
+) -> Iterator[TextEdit]:
     """``x += y`` -> ``x = x + y``, for names only: an attribute or element is
     state."""
     sign = sign_of(op)
@@ -86,7 +88,7 @@ def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]
         return
     start, end = file.span(node.target)[1], file.span(node.value)[0]
     start = file.source.text.index(f"{sign}=", start, end)
-    yield Edit(
+    yield TextEdit(
         file.source.path, start, start + len(sign) + 1, f"= {node.target.id} {sign}"
     )
     if not _binds_tighter(file, node.value, sign):
@@ -111,7 +113,7 @@ def _binds_tighter(file: ParsedFile, value: ast.expr, sign: str) -> bool:
 # -- calls ---------------------------------------------------------------------------------------------------
 
 
-def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
+def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[TextEdit]:
     """Return the edits of an operator's call; ``name`` is the operator's without
     the underscore."""
     owner, _, last = (file.meaning(node.func) or "").rpartition(".")
@@ -123,7 +125,7 @@ def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
 
 def _function(
     file: ParsedFile, node: ast.Call, name: str, called: str
-) -> Iterator[Edit]:
+) -> Iterator[TextEdit]:
     """Edit ``torch.relu_(x)`` and ``F.relu(x, inplace=True)``."""
     flag = inplace_flag(node, FLAGS.get(name))
     assigned = _assigned(file, node, node.args[0]) if node.args else None
@@ -135,7 +137,7 @@ def _function(
         yield from (*assigned, file.replaced(flag, "False"))
 
 
-def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
+def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[TextEdit]:
     """``x.add_(y)`` -> ``x = x.add(y)`` if it is a statement, else ``x.add(y)``."""
     if name in _NO_VERSION:
         yield from _filled(file, node, name)
@@ -148,7 +150,7 @@ def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
         )
 
 
-def _filled(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
+def _filled(file: ParsedFile, node: ast.Call, name: str) -> Iterator[TextEdit]:
     """The statement ``x.zero_()`` -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` ->
     ``x = torch.full_like(x, v)``."""
     made = FILLS.get(f"aten::{name}_")
@@ -226,7 +228,7 @@ def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
         node = above
 
 
-def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
+def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[TextEdit]:
     end = file.span(node.func)[1]
     called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     if called.rstrip("_") not in _NO_VERSION:
@@ -239,7 +241,7 @@ def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
 
 def _assigned(
     file: ParsedFile, node: ast.Call, changed: ast.expr
-) -> tuple[Edit, ...] | None:
+) -> tuple[TextEdit, ...] | None:
     """Insert ``x = `` before a call that is a statement: its result was discarded.
     No edit if the statement uses the result; None if the difference would be
     visible: the tensor is state, or its name is read again.
@@ -300,7 +302,7 @@ def inplace_flag(node: ast.Call, index: int | None) -> ast.expr | None:
     )
 
 
-def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
+def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, TextEdit]]:
     """``nn.ReLU(inplace=True)`` and ``partial(nn.ReLU, inplace=True)``: the call,
     the module's class, and its edit."""
     for node in file.nodes:
@@ -316,7 +318,7 @@ def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
             yield node, kind, file.replaced(flag, "False")
 
 
-def functions_in_place(file: ParsedFile, op: str) -> Iterator[Edit]:
+def functions_in_place(file: ParsedFile, op: str) -> Iterator[TextEdit]:
     """The edits of ``F.relu(x, inplace=True)`` anywhere in a file, if the operator
     is ``aten::relu_``."""
     name = plain_name(op)

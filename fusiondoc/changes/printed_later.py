@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import (
     FUNCTIONS,
@@ -37,7 +37,7 @@ class PrintedLater:
     statements: tuple[ast.stmt, ...]
     last: ast.stmt
     """The last statement of the block."""
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
     pairs: frozenset[int] = frozenset()
     """The pairs of lines between which they are, by their index in the argument."""
 
@@ -224,7 +224,7 @@ def _whole_lines(file: ParsedFile, statement: ast.stmt) -> str:
     return text if text.endswith(("\n", "\r")) else text + file.newline
 
 
-def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[Edit]:
+def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[TextEdit]:
     """Insert lines at the end of a block, or before its ``return``, which then
     returns a name."""
     if not isinstance(last, ast.Return):
@@ -237,7 +237,7 @@ def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[Edit]:
     word = file.span(last)[0]
     end = file.after(last)
     back = f"{lines}{file.lead(last)}return {name}{file.newline}"
-    named = Edit(file.source.path, word, word + len("return"), f"{name} =")
+    named = TextEdit(file.source.path, word, word + len("return"), f"{name} =")
     return [named, file.inserted(end, file.ends_line(end) + back)]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from fusiondoc.changes.all_calls import in_all_calls
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.rewrite import (
     Example,
     Line,
@@ -52,7 +52,7 @@ def leave_indices_out(line: Line, node: ast.AST) -> Iterator[Rewritten]:
 
 def dimensions_named(
     file: ParsedFile, node: ast.AST, name: str, rank: int
-) -> Edit | None:
+) -> TextEdit | None:
     """Name all dimensions of a tensor of that rank in the call of a full
     reduction."""
     dims = str(list(range(rank)))
@@ -72,7 +72,7 @@ def dimensions_named(
 
 def _given_first(
     file: ParsedFile, node: ast.Call, text: str, is_method: bool
-) -> Edit:
+) -> TextEdit:
     """Insert an argument before the options of a call, after the tensor of a
     function."""
     if not is_method:
@@ -82,7 +82,9 @@ def _given_first(
     return file.inserted(file.span(node)[1] - 1, text)
 
 
-def without_indices(file: ParsedFile, node: ast.AST, name: str) -> tuple[Edit, ...]:
+def without_indices(
+    file: ParsedFile, node: ast.AST, name: str
+) -> tuple[TextEdit, ...]:
     """``x.max(1)[0]`` and ``torch.max(x, 1).values`` -> ``x.amax(1)``.
 
     Args:
@@ -103,7 +105,7 @@ def without_indices(file: ParsedFile, node: ast.AST, name: str) -> tuple[Edit, .
     ):
         return ()
     last = file.span(call.func)[1]
-    renamed = Edit(file.source.path, last - len(name), last, f"a{name}")
+    renamed = TextEdit(file.source.path, last - len(name), last, f"a{name}")
     return renamed, file.removed(end, file.span(node)[1])
 
 

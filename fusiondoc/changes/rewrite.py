@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers import EVERYWHERE, taken_by
@@ -89,7 +89,7 @@ class Rewritten:
 
     title: str
     """Instruction in the program's own code, on one line."""
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
     before: str = ""
     """The replaced expression as it is in the program; ``after``: its replacement,
     with the definition of a name that it reads."""
@@ -110,7 +110,7 @@ class Rewritten:
 
     @classmethod
     def expression(
-        cls, before: str, after: str, edits: Iterable[Edit]
+        cls, before: str, after: str, edits: Iterable[TextEdit]
     ) -> Rewritten:
         """Replace an expression by another one."""
         return cls(on_one_line(f"{before} -> {after}"), tuple(edits), before, after)

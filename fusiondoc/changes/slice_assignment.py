@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from fusiondoc.changes.assigned_names import outlives_call
 from fusiondoc.changes.chosen_numbers import is_number
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import (
     Assigned,
@@ -242,7 +242,7 @@ def _rewritten(
     node: ast.AST,
     part: _Slice,
     value: str,
-    named: tuple[str, tuple[Edit, ...]],
+    named: tuple[str, tuple[TextEdit, ...]],
 ) -> Rewritten:
     """Rewrite the statement as a line that concatenates the parts. Args: named: the
     file's name for torch, and missing imports.

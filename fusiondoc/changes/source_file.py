@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from fusiondoc.changes.edits import Edit, SourceText, changed_text, is_within
+from fusiondoc.changes.edits import SourceText, TextEdit, changed_text, is_within
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,7 +45,7 @@ _LAYOUT = frozenset(
 )
 
 
-class Unreadable(Exception):
+class NotParsable(Exception):
     """The file is not Python for the interpreter that runs fusiondoc; the text is
     the reason."""
 
@@ -62,12 +62,12 @@ class ParsedFile:
     """A source file of the user's.
 
     Raises:
-        Unreadable: it is not Python.
+        NotParsable: it is not Python.
     """
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
-        self.edits: Sequence[Edit] = ()
+        self.edits: Sequence[TextEdit] = ()
         try:
             with (
                 warnings.catch_warnings()
@@ -75,11 +75,11 @@ class ParsedFile:
                 warnings.simplefilter("ignore")
                 self.tree = ast.parse(source.text)
         except SyntaxError as error:
-            raise Unreadable(f"line {error.lineno}: {error.msg}") from None
+            raise NotParsable(f"line {error.lineno}: {error.msg}") from None
         except ValueError as error:  # a null character
-            raise Unreadable(str(error)) from None
+            raise NotParsable(str(error)) from None
         except (RecursionError, MemoryError):
-            raise Unreadable("its expressions are nested too deeply") from None
+            raise NotParsable("its expressions are nested too deeply") from None
         self._parents: dict[ast.AST, ast.AST] = {}
         self._string_of: dict[ast.AST, ast.AST] = {}
         for node in ast.walk(self.tree):
@@ -275,7 +275,7 @@ class ParsedFile:
 
     # -- edits -----------------------------------------------------------------------------------------------
 
-    def with_edits(self, edits: Sequence[Edit]) -> ParsedFile:
+    def with_edits(self, edits: Sequence[TextEdit]) -> ParsedFile:
         """The same file with some parts already rewritten, for rewrites around
         them."""
         found = copy.copy(self)
@@ -292,7 +292,7 @@ class ParsedFile:
 
     def _written(self, start: int, end: int) -> str:
         own = [
-            Edit(
+            TextEdit(
                 edit.path,
                 edit.start - start,
                 edit.end - start,
@@ -304,17 +304,17 @@ class ParsedFile:
         ]
         return changed_text(self.source.text[start:end], own)
 
-    def replaced(self, node: ast.AST, text: str) -> Edit:
+    def replaced(self, node: ast.AST, text: str) -> TextEdit:
         start, end = self.span(node)
-        return Edit(self.source.path, start, end, text)
+        return TextEdit(self.source.path, start, end, text)
 
-    def inserted(self, offset: int, text: str, rank: int = 0) -> Edit:
-        return Edit(self.source.path, offset, offset, text, rank)
+    def inserted(self, offset: int, text: str, rank: int = 0) -> TextEdit:
+        return TextEdit(self.source.path, offset, offset, text, rank)
 
-    def removed(self, start: int, end: int) -> Edit:
-        return Edit(self.source.path, start, end, "")
+    def removed(self, start: int, end: int) -> TextEdit:
+        return TextEdit(self.source.path, start, end, "")
 
-    def parenthesised(self, node: ast.expr) -> tuple[Edit, Edit]:
+    def parenthesised(self, node: ast.expr) -> tuple[TextEdit, TextEdit]:
         """Return the edits that put parentheses around an expression."""
         start, end = self.span(node)
         return self.inserted(start, "("), self.inserted(end, ")")
@@ -527,7 +527,7 @@ def parsed_text(text: str, name: str) -> ParsedFile | None:
         return None
     try:
         return ParsedFile(SourceText(Path(name), text, "utf-8", False))
-    except Unreadable:
+    except NotParsable:
         return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from fusiondoc.changes.all_calls import in_all_calls
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.rewrite import (
     Example,
     Line,
@@ -37,7 +37,7 @@ def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
     like = _like(file, node, len(line.shown.types))
     if like is None:
         return
-    edit = Edit(file.source.path, *_method_call(file, node), f"type_as({like})")
+    edit = TextEdit(file.source.path, *_method_call(file, node), f"type_as({like})")
     title = on_one_line(f"{file.text(node)} as type_as({like})")
     is_dtype = ".dtype" in file.text(node)[len(file.text(node.func)) :]
     yield Rewritten(title, (edit,), sure=is_dtype or len(line.shown.types) > 1)

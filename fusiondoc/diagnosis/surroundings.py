@@ -17,7 +17,7 @@ from fusiondoc.diagnosis.operator_in_plan import (
     container_of,
     graph_of,
 )
-from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
+from fusiondoc.graph.detours import Barriers, Detours, once_a_flow
 from fusiondoc.model.reasons import (
     Alone,
     Barrier,
@@ -175,7 +175,7 @@ def _ended_in_place(operator: OperatorInPlan) -> EndedInPlace | None:
     return EndedInPlace(at(end))
 
 
-_crossings_of = once_a_flow(Crossings)
+_crossings_of = once_a_flow(Barriers)
 
 
 class _DetoursOfFlow:

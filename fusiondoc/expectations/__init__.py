@@ -67,7 +67,7 @@ class SourceRange:
 
 
 @dataclass(frozen=True)
-class Speed:
+class RequiredSpeed:
     """The speed that kernels must reach. ``tolerance``, a share from 0 to 1, lowers
     both limits."""
 
@@ -96,7 +96,7 @@ class GroupExpectation:
     """Patterns of module paths (``is_in_layer``); only instances in a matching
     module count."""
     dtype: tuple[str, ...] = ()
-    speed: Speed = Speed()
+    speed: RequiredSpeed = RequiredSpeed()
     at: FilePosition | None = None
     path: Path = ()
 
@@ -228,7 +228,7 @@ class ExpectationSection:
     not_fused: tuple[str, ...] | None = None
     """Operators that may be outside groups; None allows all."""
     min_coverage: float | None = None
-    speed: Speed = Speed()
+    speed: RequiredSpeed = RequiredSpeed()
     steps: StepLimits = StepLimits()
     findings: Findings = Findings()
     compiled: CompiledLimits = CompiledLimits()

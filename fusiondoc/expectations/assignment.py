@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 from fusiondoc.alignment import common
-from fusiondoc.expectations import GroupExpectation, Speed, instances_in
+from fusiondoc.expectations import GroupExpectation, RequiredSpeed, instances_in
 from fusiondoc.expectations.near_miss import Near, by_nearness, mismatches
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, Kernel, Report
@@ -272,7 +272,7 @@ def _only_too_slow(
 ) -> Group | None:
     """The group that meets the whole expectation, except for its speed; it may
     fulfil other expectations too."""
-    if wanted.speed == Speed():
+    if wanted.speed == RequiredSpeed():
         return None
     return next(
         (

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from fusiondoc.alignment import common, longest_common
-from fusiondoc.expectations import GroupExpectation, Speed, instances_in
+from fusiondoc.expectations import GroupExpectation, RequiredSpeed, instances_in
 from fusiondoc.expectations.missing import Missing, same_phase, where_is
 from fusiondoc.expectations.missing_in_words import sentences, without_namespace
 from fusiondoc.expectations.source_lines import (
@@ -335,7 +335,7 @@ def same_operators(ops: tuple[str, ...], wanted: GroupExpectation) -> bool:
     return ops == wanted.ops
 
 
-def too_slow(kernels: list[Kernel], speed: Speed) -> list[str]:
+def too_slow(kernels: list[Kernel], speed: RequiredSpeed) -> list[str]:
     """Sentences on kernels below the limits; also if none was measured, as nothing
     is known then."""
     found = []

@@ -23,8 +23,8 @@ from fusiondoc.expectations import (
     Path,
     Policy,
     PolicyException,
+    RequiredSpeed,
     SourceRange,
-    Speed,
     StepLimits,
     When,
     keys,
@@ -230,8 +230,8 @@ def _count(value: Any) -> Count | None:
     return Count(value.get("at_least"), value.get("at_most"))
 
 
-def _speed(values: Mapping[str, Any]) -> Speed:
-    return Speed(
+def _speed(values: Mapping[str, Any]) -> RequiredSpeed:
+    return RequiredSpeed(
         values.get("min_peak"),
         values.get("min_gb_per_s"),
         values.get("tolerance") or 0.0,

@@ -180,7 +180,7 @@ def _numbers_in_order(graph: DependencyGraph[FlowNode]) -> list[int]:
     return numbers
 
 
-class Crossings:
+class Barriers:
     """The nodes of a plan that no operator is moved past."""
 
     def __init__(self, flow: Flow) -> None:

@@ -77,7 +77,7 @@ class ReadBeside:
         return made.node if made is not None else None
 
 
-class Order(NamedTuple):
+class InPlaceOrder(NamedTuple):
     """Constraints from in-place operators, in addition to the edges of a plan: node
     -> nodes before it."""
 
@@ -95,7 +95,7 @@ def order_of(
     takes_given: Callable[[int], bool],
     joins: AbstractSet[int] = frozenset(),
     skipped: AbstractSet[int] = frozenset(),
-) -> Order:
+) -> InPlaceOrder:
     """Return the constraints from memory that nodes share.
 
     Args:
@@ -108,7 +108,7 @@ def order_of(
         skipped: nodes that are removed.
     """
     memory = _Memory(graph, by_result=True)
-    order = Order({}, {})
+    order = InPlaceOrder({}, {})
     for before, after in memory.order_of_given(free, takes_given, skipped):
         order.waits.setdefault(after, []).append(before)
     writers: dict[_Made, list[int]] = {}

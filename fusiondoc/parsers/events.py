@@ -144,7 +144,7 @@ class CacheLines(NamedTuple):
     texts: Sequence[bytes]
 
 
-class Refused(NamedTuple):
+class NodeStatements(NamedTuple):
     """The statements of a pass about nodes in several lines; the position is that
     of the first line."""
 
@@ -210,7 +210,7 @@ Event = (
     | PrintedGraph
     | CacheBegins
     | CacheLines
-    | Refused
+    | NodeStatements
     | RefusedAgain
     | NncLines
     | NncLinesAgain

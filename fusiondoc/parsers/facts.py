@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import LeftOut
-from fusiondoc.parsers.fuser_work import CacheInstance, Work, WorkSeen
+from fusiondoc.parsers.fuser_work import CacheInstance, FuserWork, WorkSeen
 from fusiondoc.parsers.jit.kept_statements import KeptStatements
 from fusiondoc.parsers.jit.patterns import PatternedPart
 from fusiondoc.parsers.jit.plan import (
@@ -338,9 +338,9 @@ class ErrorSeen(NamedTuple):
 
     text: str
     line: int
-    work: Work | None = None
+    work: FuserWork | None = None
     """Work that a fuser had begun and not finished."""
-    unfused: Work | None = None
+    unfused: FuserWork | None = None
     """Work that had fallen back, and whose unfused operators ran."""
     rank: int | None = None
     """The rank with which torch tagged its lines."""

@@ -33,7 +33,7 @@ class CacheInstance:
         """True if the log shows its constructor."""
 
 
-class Work(NamedTuple):
+class FuserWork(NamedTuple):
     """The work of a fuser on a group."""
 
     stage: str
@@ -58,7 +58,7 @@ class CrashSeen(NamedTuple):
 
     text: str
     line: int
-    work: Work | None
+    work: FuserWork | None
     """The unfinished work at that line."""
     kernel: KernelNamed | None = None
     """The kernel whose source was printed last, if its time was not printed yet."""
@@ -80,7 +80,7 @@ class WorkSeen:
     runs.
     """
 
-    last: Work | None = None
+    last: FuserWork | None = None
     over: int = -1
     """The last line that is printed only after the work before it is done."""
     fell: int = -1
@@ -96,7 +96,7 @@ class WorkSeen:
     crash: CrashSeen | None = None
     """The first crash."""
 
-    def open(self) -> Work | None:
+    def open(self) -> FuserWork | None:
         """Return the work that has begun, unless a later line shows its end."""
         if self.last is None or self.last.line < self.over:
             return None
@@ -108,7 +108,7 @@ class WorkSeen:
         """Record that the work is over, and that its operators run unfused."""
         self.over = self.fell = line
 
-    def unfused(self) -> Work | None:
+    def unfused(self) -> FuserWork | None:
         """Return the work that fell back, unless a later line shows that its
         unfused operators are done."""
         begun = self.last is not None and self.last.line < self.fell
@@ -120,7 +120,7 @@ class WorkSeen:
         work = self.open()
         return work is not None and work.cache is not None and work.cache.runs <= 1
 
-    def kernel_of(self, work: Work) -> str | None:
+    def kernel_of(self, work: FuserWork) -> str | None:
         """Return the last kernel that was compiled since this work began and has
         not finished; None without one."""
         return (

@@ -22,13 +22,13 @@ from fusiondoc.parsers.events import (
     LoopNestLines,
     NncLines,
     NncLinesAgain,
+    NodeStatements,
     Output,
     OutputLines,
     PassBegan,
     Performed,
     PrintedGraph,
     Ran,
-    Refused,
     RefusedAgain,
     TextDump,
     WorkOver,
@@ -193,7 +193,7 @@ class Gathering:
     def _cache_lines(self, pos: int, event: CacheLines) -> None:
         self.graphs.cache_lines(pos, event.texts)
 
-    def _refused(self, pos: int, event: Refused) -> None:
+    def _refused(self, pos: int, event: NodeStatements) -> None:
         self.graphs.refused(pos, event.block)
 
     def _refused_again(self, pos: int, event: RefusedAgain) -> None:
@@ -225,7 +225,7 @@ _DO: dict[type[Any], Callable[[Gathering, int, Any], None]] = {
     PrintedGraph: Gathering._printed_graph,
     CacheBegins: Gathering._cache_begins,
     CacheLines: Gathering._cache_lines,
-    Refused: Gathering._refused,
+    NodeStatements: Gathering._refused,
     RefusedAgain: Gathering._refused_again,
     NncLines: Gathering._nnc_lines,
     NncLinesAgain: Gathering._nnc_lines_again,

@@ -16,8 +16,8 @@ from fusiondoc.parsers.events import (
     Logged,
     NncLines,
     NncLinesAgain,
+    NodeStatements,
     PrintedGraph,
-    Refused,
     RefusedAgain,
     WorkOver,
 )
@@ -110,7 +110,7 @@ def _is_no_work(event: Event | GraphAgain) -> bool:
     is over."""
     if isinstance(event, GraphAgain):
         return event.kind not in BEGINS_WORK
-    return isinstance(event, (Refused, NncLines, Logged, Headers))
+    return isinstance(event, (NodeStatements, NncLines, Logged, Headers))
 
 
 def _shorter(event: Event | GraphAgain) -> Event | GraphAgain:
@@ -118,7 +118,7 @@ def _shorter(event: Event | GraphAgain) -> Event | GraphAgain:
         return event._replace(
             code=b"", digest=event.digest or digest_of(event.code)
         )
-    if isinstance(event, Refused):
+    if isinstance(event, NodeStatements):
         return RefusedAgain(BlockAgain(event.block))
     return event
 

@@ -12,7 +12,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Evidence
 from fusiondoc.numbers import BITS_64, whole_number
 from fusiondoc.parsers.facts import ErrorSeen, Facts, PlanLevel
-from fusiondoc.parsers.fuser_work import CacheInstance, KernelNamed, Work
+from fusiondoc.parsers.fuser_work import CacheInstance, FuserWork, KernelNamed
 from fusiondoc.parsers.jit.plan import PlanGroup, Traits
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
@@ -367,7 +367,9 @@ class _Merged:
                 return self._named(facts.work.cut_kernel)
         return None
 
-    def _last_work(self, table: GroupTable, work: Work | None) -> LastWork | None:
+    def _last_work(
+        self, table: GroupTable, work: FuserWork | None
+    ) -> LastWork | None:
         if work is None:
             return None
         rows = table.of_cache(work.cache) or table.of_graph(work.graph)

@@ -42,7 +42,7 @@ def import_torch() -> Any:
     return importlib.import_module("torch")
 
 
-class Switches:
+class LogSwitches:
     """Switches of torch's log: the JIT log level, and environment variables that
     torch reads late.
 

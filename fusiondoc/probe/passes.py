@@ -255,7 +255,7 @@ class Verifier:
         self._flow = random_flow(torch, scripted)
         self.references = References(torch, twin)
 
-    def start(self, number: int, arguments: tuple[Any, ...]) -> Comparison:
+    def start(self, number: int, arguments: tuple[Any, ...]) -> PassComparison:
         """To be called before the fused pass: inputs may be changed in it, random
         numbers will be drawn."""
         torch = self._torch
@@ -264,7 +264,7 @@ class Verifier:
         buffers = {
             name: buffer.detach().clone() for name, buffer in dict(named()).items()
         }
-        return Comparison(
+        return PassComparison(
             torch,
             self,
             Start(number, copy.deepcopy(arguments), buffers, random_state(torch)),
@@ -392,7 +392,7 @@ class Results:
         return rows
 
 
-class Comparison:
+class PassComparison:
     """The comparison of one pass: created before the fused run, ``finish`` after
     it."""
 

@@ -25,7 +25,7 @@ from .models import device_of, home, move, signature
 from .pass_inputs import from_module, from_texts
 
 
-class Program:
+class ProgramSource:
     """A parsed source file. Raises SyntaxError as Python would."""
 
     def __init__(self, path: str) -> None:
@@ -124,7 +124,7 @@ def _only_defines(statement: ast.stmt) -> bool:
     return False
 
 
-class Loaded:
+class FoundModel:
     """A model and the source of its inputs: ``inputs`` is the module's attribute
     ``inputs``, or None."""
 
@@ -148,7 +148,7 @@ def runs_as_script(
     if target["kind"] != "file" or target["name"]:
         return False, None
     try:
-        program = Program(target["path"])
+        program = ProgramSource(target["path"])
     except (SyntaxError, ValueError) as error:
         raise UserError("import") from error.with_traceback(None)
     file = os.path.basename(target["path"])
@@ -222,13 +222,13 @@ def ready(torch: Any, spec: dict[str, Any], clock: Clock) -> Ready:
     return Ready(loaded.label, model, shapes)
 
 
-def _load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
+def _load(torch: Any, target: dict[str, Any], device: Any) -> FoundModel:
     """Import the target and find its model; raises Refused (no such name) or
     UserError (it failed)."""
     kind, name = target["kind"], target["name"]
     call = target.get("call")
     if kind == "archive":
-        return Loaded(
+        return FoundModel(
             _archive(torch, target["path"], device),
             os.path.basename(target["path"]),
             None,
@@ -241,12 +241,12 @@ def _load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
     )
     found = _attribute(module, name or "model", where)
     if call is None:
-        return Loaded(
+        return FoundModel(
             _model(found, name or "model", where),
             "%s:%s" % (where, name or "model"),
             module,
         )
-    return Loaded(
+    return FoundModel(
         _called(found, "%s%s" % (name, call), where),
         "%s:%s%s" % (where, name, call),
         module,

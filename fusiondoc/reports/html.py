@@ -19,7 +19,7 @@ from fusiondoc.views.formatting import verdict, with_near_paths
 from fusiondoc.views.report_boundaries import boundaries
 from fusiondoc.views.report_checks import numbers, tried
 from fusiondoc.views.report_compiled import compiled
-from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_context import ReportContext
 from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_frontends import aot, script
 from fusiondoc.views.report_groups import groups
@@ -43,14 +43,14 @@ def render(report: Report) -> str:
         verdict=verdict(report),
         lead=report_heading.lead(report),
         facts=(),
-        sections=tuple(_sections(Context(ranks_merged(report)))),
+        sections=tuple(_sections(ReportContext(ranks_merged(report)))),
         notes=report_heading.notes(report),
-        cards=report_heading.cards(Context(report)),
+        cards=report_heading.cards(ReportContext(report)),
     )
     return pages.render(document, colours(), with_script=True)
 
 
-def _sections(context: Context) -> Iterator[Section]:
+def _sections(context: ReportContext) -> Iterator[Section]:
     """Yield the sections in the order of the page."""
     report = context.report
     yield plan(report)

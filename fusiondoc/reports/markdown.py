@@ -25,7 +25,7 @@ from fusiondoc.views.formatting import (
     with_near_paths,
 )
 from fusiondoc.views.report_boundaries import boundaries
-from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_context import ReportContext
 from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_groups import groups
 from fusiondoc.views.report_kernels import kernels
@@ -65,7 +65,7 @@ def render(report: Report) -> str:
     for line in _ranks(report):
         room.add(line, LIMIT // 5)
     report = ranks_merged(report)
-    context = Context(report, Formats.MARKDOWN)
+    context = ReportContext(report, Formats.MARKDOWN)
     sections = (
         expectations(report),
         findings(context),

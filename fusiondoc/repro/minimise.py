@@ -26,7 +26,7 @@ Run = Callable[[ReproRecipe, bool], ReproOutcome]
 
 
 @dataclass
-class Search:
+class RecipeSearch:
     """``best``: the smallest recipe that still fails as the first did. ``tries``:
     files that were run."""
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.fusers import FUSER_OF_KIND, stand_ins
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
-from fusiondoc.parsers.ir import Dump, Graph, Node, SubgraphSection, Value
+from fusiondoc.parsers.ir import Graph, IrDump, Node, SubgraphSection, Value
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.ir.types import (
     TensorType,
@@ -134,7 +134,7 @@ class PrintedGroup:
     """The body of a group as the log prints it, with the dump around it."""
 
     group: Group
-    dump: Dump
+    dump: IrDump
     graph: Graph
     section: SubgraphSection | None
     file: str
@@ -278,7 +278,7 @@ def cached_graphs(logs: Sequence[LogInput]) -> list[PrintedGroup]:
     return found
 
 
-def _cache_prints(log: LogInput) -> Iterator[tuple[_GraphPrint, Dump, PlanGroup]]:
+def _cache_prints(log: LogInput) -> Iterator[tuple[_GraphPrint, IrDump, PlanGroup]]:
     for shown in _graph_prints(log):
         if shown.header == _CACHE_HEADER:
             dump = parse_dump(shown.lines)

@@ -20,7 +20,7 @@ from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro import Input, ReproRecipe, TensorSpec, ir_type
 from fusiondoc.repro.judge import ReproOutcome, run_file
-from fusiondoc.repro.minimise import Search
+from fusiondoc.repro.minimise import RecipeSearch
 from fusiondoc.repro.permitted import check, one_line
 from fusiondoc.repro.rebuild import PrintedGroup, cached_graphs, find_group, rebuild
 from fusiondoc.runner.child import Interruptions
@@ -239,7 +239,7 @@ def groups_of(
     )
 
 
-class GroupLine(NamedTuple):
+class ListedGroup(NamedTuple):
     """A group in the list of ``fusiondoc repro``."""
 
     id: str
@@ -250,7 +250,7 @@ class GroupLine(NamedTuple):
     """The first line of the log that shows it, and whether it fell back."""
 
 
-def listed(known: Groups) -> list[GroupLine]:
+def listed(known: Groups) -> list[ListedGroup]:
     """All groups, in the order of the log."""
     rows = []
     for group in known.groups:
@@ -264,7 +264,9 @@ def listed(known: Groups) -> list[GroupLine]:
         )
         operators = one_line(f"{total}: {shown}")
         rows.append(
-            GroupLine(group.id, group.kind, group.phase or "?", operators, position)
+            ListedGroup(
+                group.id, group.kind, group.phase or "?", operators, position
+            )
         )
     return rows
 
@@ -425,7 +427,7 @@ def smaller(
     notify: Callable[[str], None],
     stop: Callable[[], bool],
     operators_alone: bool = False,
-) -> Search:
+) -> RecipeSearch:
     """Search for the smallest part of a written file that fails as the whole did;
     return the finished search.
 
@@ -449,7 +451,7 @@ def smaller(
             )
             return replace(outcome, interrupted=True) if stop() else outcome
 
-        search = Search(written.recipe, first, run, tries, notify)
+        search = RecipeSearch(written.recipe, first, run, tries, notify)
         if operators_alone:
             search.smallest_part()
         else:

@@ -56,7 +56,7 @@ class LoadedModel:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class BuiltVariant:
     """The variant has been built."""
 
     name: str
@@ -163,7 +163,7 @@ class Benched:
 
 
 @dataclass(frozen=True)
-class Problem:
+class BenchError:
     """Why it ended. ``type`` is "Refused" if the variant cannot run here."""
 
     stage: str = ""
@@ -176,7 +176,7 @@ Reply = (
     Started
     | TorchFacts
     | LoadedModel
-    | Chosen
+    | BuiltVariant
     | InputsOfShape
     | Warm
     | WarmedShape
@@ -186,14 +186,14 @@ Reply = (
     | ProfiledStep
     | Inspected
     | Benched
-    | Problem
+    | BenchError
 )
 
 _KINDS: Mapping[str, type] = {
     "started": Started,
     "environment": TorchFacts,
     "loaded": LoadedModel,
-    "variant": Chosen,
+    "variant": BuiltVariant,
     "inputs": InputsOfShape,
     "warm": Warm,
     "ready": WarmedShape,
@@ -203,7 +203,7 @@ _KINDS: Mapping[str, type] = {
     "profiled": ProfiledStep,
     "inspected": Inspected,
     "benched": Benched,
-    "error": Problem,
+    "error": BenchError,
 }
 
 R = TypeVar("R", LoadedModel, Warmed, Round, ProfiledStep, Inspected, Benched)
@@ -244,14 +244,14 @@ class BenchChild:
         self._pid: int | None = None
         self._warms_up = False
         self._is_warm = False
-        self._problem: Problem | None = None
+        self._problem: BenchError | None = None
         self._ending: Ending | None = None
         self._failed: OSError | None = None
         self._unread: deque[Reply] = deque()
         """Replies that nothing has waited for yet."""
         self._killed = False
         self.facts: TorchFacts | None = None
-        self.chosen: Chosen | None = None
+        self.chosen: BuiltVariant | None = None
         self.inputs: dict[int, InputsOfShape] = {}
         self.ready: dict[int, WarmedShape] = {}
         """The shapes that can be timed."""
@@ -421,7 +421,7 @@ class BenchChild:
                 self._pid = reply.pid
             elif isinstance(reply, TorchFacts):
                 self.facts = reply
-            elif isinstance(reply, Chosen):
+            elif isinstance(reply, BuiltVariant):
                 self.chosen = reply
             elif isinstance(reply, InputsOfShape):
                 self.inputs[reply.shape] = reply
@@ -429,11 +429,11 @@ class BenchChild:
                 self.ready[reply.shape] = reply
             elif isinstance(reply, Unfit):
                 self.unfit[reply.shape] = _reason(reply.type, reply.message)
-            elif isinstance(reply, Problem) and self._problem is None:
+            elif isinstance(reply, BenchError) and self._problem is None:
                 self._problem = reply
 
     @property
-    def problem(self) -> Problem | None:
+    def problem(self) -> BenchError | None:
         """Its record of the error that ended it, if there is one."""
         self._take()
         return self._problem

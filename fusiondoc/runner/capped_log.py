@@ -310,7 +310,7 @@ class CappedLog:
             self._lines = self._bytes = self._lost = 0
 
 
-class GrowingLog(CappedLog):
+class WatchedLog(CappedLog):
     """A log to which other code of this process appends; it is checked now and
     then. Args: move: makes that code append to another file from now on.
     """

@@ -412,7 +412,7 @@ def _stamps(facts: Mapping[str, Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CopyBandwidth:
     """GB/s (10^9 bytes): read plus written by a copy within the GPU's memory, for
     the median copy."""
 
@@ -421,7 +421,7 @@ class Measured:
     copied_bytes: int
 
 
-def measure_bandwidth(python: str | Path) -> Measured:
+def measure_bandwidth(python: str | Path) -> CopyBandwidth:
     """Let the probe copy within the GPU's memory (a second or two), and remember
     the result.
 
@@ -443,7 +443,7 @@ def measure_bandwidth(python: str | Path) -> Measured:
             f"the copy that measures the bandwidth did not end ({died})",
             "See whether another program fills the GPU; or give the figure: --peak GB_PER_S.",
         )
-    found = Measured(record["gpu"], record["gb_per_s"], record["copied_bytes"])
+    found = CopyBandwidth(record["gpu"], record["gb_per_s"], record["copied_bytes"])
     value = {
         "gb_per_s": found.gb_per_s,
         "copied_bytes": found.copied_bytes,

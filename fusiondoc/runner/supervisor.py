@@ -60,7 +60,7 @@ _INTERPRETERS = (
 )
 
 
-class Order:
+class SupervisedCommand:
     """The command, the process on whose behalf it runs, and the file in which to
     record leftover processes (``""``: none)."""
 
@@ -96,7 +96,7 @@ class Supervisor:
 
     def __init__(
         self,
-        order: Order,
+        order: SupervisedCommand,
         control: int,
         reports: int,
         execute: Callable[[bytes, list[bytes], dict[bytes, bytes]], None],
@@ -449,7 +449,7 @@ def main(
         os.set_inheritable(reports, False)
         data = _read_order(control)
         if data is not None:
-            order = Order(data)
+            order = SupervisedCommand(data)
             os.chdir("/")
             Supervisor(order, control, reports, execute).run()
     except Become as error:

@@ -12,14 +12,14 @@ from fusiondoc.model.remedies import Nothing
 from fusiondoc.model.report import Evidence, Finding, Program, ProgramNode, Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.rendering.printable import visible
-from fusiondoc.views.report_context import QUOTED, Context, shown
+from fusiondoc.views.report_context import QUOTED, ReportContext, shown
 
 
 class NodeData:
     """Details of the nodes of all programs of a page. Each text is stored once and
     referred to by its number."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReportContext) -> None:
         self._context = context
         self._texts: dict[str, int] = {}
         self._programs: dict[str, list[list[Any]]] = {}

@@ -33,7 +33,7 @@ from fusiondoc.rendering.values import (
     Tone,
 )
 from fusiondoc.views.formatting import short_type, with_short_positions
-from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_context import ReportContext
 
 ON_TERMINAL = 5
 MOST_ON_A_PAGE = 400
@@ -48,7 +48,7 @@ _COLUMNS = (
 )
 
 
-def boundaries(context: Context) -> Section:
+def boundaries(context: ReportContext) -> Section:
     """Section of the boundaries of a program that torch.compile compiled, most
     bytes first; empty without torch.compile."""
     report = context.report

@@ -30,7 +30,7 @@ QUOTED = 3
 """Number of lines of evidence that are quoted; the rest are counted."""
 
 
-class Context:
+class ReportContext:
     """A report in the form that a format shows.
 
     Args:

@@ -22,7 +22,7 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.values import Cell, Reference, Status, Text, Tone
 from fusiondoc.views.formatting import DOING, near, with_short_positions
-from fusiondoc.views.report_context import Context, can_change, shown
+from fusiondoc.views.report_context import ReportContext, can_change, shown
 from fusiondoc.views.step_words import takes
 
 MOST_SINGLE = 100
@@ -31,7 +31,7 @@ _TONES = {"error": Tone.BAD, "warning": Tone.DOUBTFUL, "note": Tone.NOTE}
 _SIGNS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 
 
-def findings(context: Context) -> Section:
+def findings(context: ReportContext) -> Section:
     """Section of every finding with its advice. Findings that the rows of their
     operators repeat are one line or folded; those that the first lines of the
     report have are left out."""
@@ -46,7 +46,7 @@ def findings(context: Context) -> Section:
     return Section("findings", "Findings", blocks=(items, _single(single, context)))
 
 
-def _main_and_single(context: Context) -> tuple[list[Finding], list[Finding]]:
+def _main_and_single(context: ReportContext) -> tuple[list[Finding], list[Finding]]:
     """Return the findings that are shown one by one, and those on single
     operators."""
     listed = [
@@ -66,7 +66,7 @@ def _main_and_single(context: Context) -> tuple[list[Finding], list[Finding]]:
     return main, single
 
 
-def _worst_of_first_screen(context: Context) -> Finding | None:
+def _worst_of_first_screen(context: ReportContext) -> Finding | None:
     """Return the error that the first screen of a terminal shows completely; None
     without one."""
     if context.format is not Formats.TERMINAL or context.every:
@@ -84,7 +84,7 @@ def _worst_of_first_screen(context: Context) -> Finding | None:
     )
 
 
-def _item(finding: Finding, context: Context) -> Item:
+def _item(finding: Finding, context: ReportContext) -> Item:
     severity = f"{finding.severity} {finding.code}"
     mark = Status(
         severity,
@@ -113,7 +113,7 @@ def _text(finding: Finding, format_: Formats) -> str:
     )
 
 
-def _single(single: Sequence[Finding], context: Context) -> Block:
+def _single(single: Sequence[Finding], context: ReportContext) -> Block:
     """Return findings on single operators: folded on a page, one line in text."""
     if not single:
         return Sentences(())
@@ -140,7 +140,7 @@ _FALLBACKS = (
 )
 
 
-def fallbacks(context: Context) -> Section:
+def fallbacks(context: ReportContext) -> Section:
     """Section of the groups that fell back to unfused operators."""
     rows = []
     for fallback in context.report.fallbacks:

@@ -47,7 +47,7 @@ from fusiondoc.views.formatting import (
     where_from,
     without_operators,
 )
-from fusiondoc.views.report_context import Context, shown
+from fusiondoc.views.report_context import ReportContext, shown
 from fusiondoc.views.report_ranks import ranks_where
 from fusiondoc.views.runtime_words import guard_in_words, runtimes_in_words
 from fusiondoc.views.step_words import takes
@@ -63,7 +63,7 @@ _MOST_FILES = 2
 _FELL_BACK = Status("fell back", Tone.BAD)
 
 
-def groups(context: Context) -> Section:
+def groups(context: ReportContext) -> Section:
     """Section of all groups; empty without any."""
     if context.format is Formats.MARKDOWN:
         block: Block = _table(context)
@@ -91,7 +91,7 @@ _COLUMNS = (
 )
 
 
-def _table(context: Context) -> Table:
+def _table(context: ReportContext) -> Table:
     rows = []
     for group in context.report.groups:
         ops = runs_of(group.ops)
@@ -120,7 +120,7 @@ def _table(context: Context) -> Table:
     return Table(_COLUMNS, tuple(rows))
 
 
-def _lines(group: Group, context: Context) -> Positions:
+def _lines(group: Group, context: ReportContext) -> Positions:
     """Return the lines of the user's program that the group computes."""
     sources = dict.fromkeys(
         node.user_source for node in group.nodes if node.user_source
@@ -131,7 +131,7 @@ def _lines(group: Group, context: Context) -> Positions:
 # -- entries of a terminal -----------------------------------------------------------------------------------
 
 
-def _on_a_terminal(context: Context) -> Entries:
+def _on_a_terminal(context: ReportContext) -> Entries:
     """Entries of groups; groups of the same operators and lines, which differ in
     their types only, are shown once."""
     kinds: dict[object, list[Group]] = {}
@@ -166,7 +166,7 @@ def _alike(group: Group) -> object:
     )
 
 
-def _whole(alike: Sequence[Group], context: Context) -> Entry:
+def _whole(alike: Sequence[Group], context: ReportContext) -> Entry:
     """Entry of a group with its operators, and the names of the groups like it."""
     group = alike[0]
     facts = ", ".join(_facts_in_words(group, context.report))
@@ -219,7 +219,7 @@ def _others(alike: Sequence[Group]) -> str:
     return text + (f" ({layers})" if layers else "")
 
 
-def _short(alike: Sequence[Group], context: Context) -> Entry:
+def _short(alike: Sequence[Group], context: ReportContext) -> Entry:
     """``G9  5 operators: mul, add, gelu and 2 more  model.py:9``."""
     group = alike[0]
     names = [op.rpartition("::")[2] for op in group.ops]
@@ -245,13 +245,13 @@ def _short(alike: Sequence[Group], context: Context) -> Entry:
 # -- entries of a page ---------------------------------------------------------------------------------------
 
 
-def _on_a_page(context: Context) -> Entries:
+def _on_a_page(context: ReportContext) -> Entries:
     every = context.report.groups
     entries = tuple(_entry(group, context) for group in every[:MOST_ON_A_PAGE])
     return Entries(entries, len(every) - len(entries))
 
 
-def _entry(group: Group, context: Context) -> Entry:
+def _entry(group: Group, context: ReportContext) -> Entry:
     files = sorted(
         {
             shown(n.user_source).rpartition("/")[2]
@@ -280,7 +280,9 @@ def _entry(group: Group, context: Context) -> Entry:
     )
 
 
-def _facts(group: Group, context: Context) -> Iterator[tuple[str, str | Cell]]:
+def _facts(
+    group: Group, context: ReportContext
+) -> Iterator[tuple[str, str | Cell]]:
     lines = _lines(group, context)
     if lines.positions:
         yield "Your lines", lines
@@ -308,7 +310,7 @@ def _facts(group: Group, context: Context) -> Iterator[tuple[str, str | Cell]]:
         yield "Kernels", Reference(group.kernels, len(group.kernels))
 
 
-def _ir(group: Group, context: Context) -> Iterator[Block]:
+def _ir(group: Group, context: ReportContext) -> Iterator[Block]:
     """Yield the body as the log prints it; if the log cannot be read again, a body
     from the data in the report."""
     first = group.evidence[0] if group.evidence else None
@@ -358,7 +360,7 @@ def _segments(group: Group) -> Iterator[Block]:
         yield Table(_SEGMENTS, tuple(rows), caption=f"Segments of {group.id}")
 
 
-def _printed(group: Group, context: Context) -> Iterator[str]:
+def _printed(group: Group, context: ReportContext) -> Iterator[str]:
     """Yield how often the log prints the group."""
     if len(group.evidence) > 1:
         often = len(group.evidence) + group.evidence_left_out
@@ -379,7 +381,7 @@ def _layers(group: Group) -> Facts:
     return Facts((("layer", layers),) if layers else ())
 
 
-def _operators(group: Group, context: Context) -> Table:
+def _operators(group: Group, context: ReportContext) -> Table:
     """Table of the operators with their lines."""
     rows = []
     for node in group.nodes:

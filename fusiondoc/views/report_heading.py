@@ -53,7 +53,7 @@ from fusiondoc.views.formatting import (
     with_short_positions,
 )
 from fusiondoc.views.report_boundaries import through_memory
-from fusiondoc.views.report_context import Context, can_change
+from fusiondoc.views.report_context import ReportContext, can_change
 from fusiondoc.views.report_kernels import peak_bar
 from fusiondoc.views.report_outside import by_reason
 from fusiondoc.views.report_ranks import of_ranks
@@ -451,7 +451,7 @@ def _why_this_fuser(report: Report) -> Iterator[str]:
         yield why
 
 
-def cards(context: Context) -> tuple[Card, ...]:
+def cards(context: ReportContext) -> tuple[Card, ...]:
     """The four cards: did it fuse, what did not, why, how fast?"""
     return (
         _fused_card(context.report),
@@ -509,7 +509,7 @@ def _fused_card(report: Report) -> Card:
     )
 
 
-def _outside_card(context: Context) -> Card:
+def _outside_card(context: ReportContext) -> Card:
     """Card of the operators outside groups; those that can be changed come
     first."""
     counts: dict[str, int] = {}
@@ -531,7 +531,7 @@ def _outside_card(context: Context) -> Card:
     )
 
 
-def _why_card(context: Context) -> Card:
+def _why_card(context: ReportContext) -> Card:
     worst = _worst(context.report)
     rows: list[tuple[Cell, ...]] = []
     if worst is not None:

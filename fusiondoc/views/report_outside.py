@@ -31,7 +31,7 @@ from fusiondoc.rendering.values import (
     Tone,
 )
 from fusiondoc.views.formatting import never_ran, where_called, with_short_positions
-from fusiondoc.views.report_context import MOST_IN_TABLE, Context, can_change
+from fusiondoc.views.report_context import MOST_IN_TABLE, ReportContext, can_change
 from fusiondoc.views.step_words import takes
 
 MOST_QUOTING = 500
@@ -52,7 +52,7 @@ _COLUMNS = (
 )
 
 
-def unfused(context: Context) -> Section:
+def unfused(context: ReportContext) -> Section:
     """Section with a row for each operator outside groups, and a line on those that
     never ran; empty without any."""
     rows = list(_in_order(context))
@@ -85,7 +85,7 @@ def unfused(context: Context) -> Section:
     )
 
 
-def _in_order(context: Context) -> Iterable[Unfused]:
+def _in_order(context: ReportContext) -> Iterable[Unfused]:
     """Return the rows in order: on a terminal below their reasons; elsewhere first
     those that can be changed, by the bytes that they move."""
     if context.format is Formats.TERMINAL:
@@ -144,7 +144,9 @@ def _cause(reason: Reason, format_: Formats) -> Cause:
     return Cause(reason.code, text, reason.stated)
 
 
-def _cells(row: Unfused, context: Context, quotes: Quotes) -> tuple[Cell, ...]:
+def _cells(
+    row: Unfused, context: ReportContext, quotes: Quotes
+) -> tuple[Cell, ...]:
     backward = " (backward)" if row.phase == "backward" else ""
     return (
         Text(_operator(row)),

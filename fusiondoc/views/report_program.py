@@ -11,7 +11,7 @@ from fusiondoc.rendering.picture_blocks import Branch, Plans, Tree
 from fusiondoc.rendering.values import Cell, Count, Duration, Gauge, Share
 from fusiondoc.views.program_boxes import main_program, picture, within
 from fusiondoc.views.program_nodes import NodeData
-from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_context import ReportContext
 
 MOST_BOXES = 2_000
 """Most boxes of all pictures together: more take megabytes, and nobody reads
@@ -25,7 +25,7 @@ _HINT = (
 )
 
 
-def program(context: Context) -> Section:
+def program(context: ReportContext) -> Section:
     """Section of the pictures of the plans; empty if the log shows none."""
     report = context.report
     if not report.programs:
@@ -48,7 +48,7 @@ def program(context: Context) -> Section:
     return Section("program", "Program", _HINT, (plans,), Formats.PAGE)
 
 
-def modules(context: Context) -> Section:
+def modules(context: ReportContext) -> Section:
     """Section of the tree of modules; empty if no layer is known, or there are more
     modules than a page can show."""
     tree = module_tree(context.report)

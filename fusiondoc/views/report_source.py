@@ -12,7 +12,7 @@ from fusiondoc.model.source import Source
 from fusiondoc.rendering.blocks import Formats, Section
 from fusiondoc.rendering.picture_blocks import Annotation, SourceFile, SourceFiles
 from fusiondoc.views.formatting import near
-from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_context import ReportContext
 
 WHOLE = 300
 """Files of at most this many lines are shown whole; of longer files the lines near
@@ -34,7 +34,7 @@ class _Mark:
 _Files = dict[str, dict[int, _Mark]]
 
 
-def source(context: Context) -> Section:
+def source(context: ReportContext) -> Section:
     """Section of the source files; empty if no line of the user's own program is
     known, and no file of a package is available."""
     mine, packages = _marks(context)
@@ -53,7 +53,7 @@ def source(context: Context) -> Section:
     return Section("source", "Source", _NOTE, (block,), Formats.PAGE)
 
 
-def _marks(context: Context) -> tuple[_Files, _Files]:
+def _marks(context: ReportContext) -> tuple[_Files, _Files]:
     """Return the marks of the user's files, and of packages' files."""
     files: _Files = {}
     packages: _Files = {}
@@ -86,7 +86,7 @@ def _marks(context: Context) -> tuple[_Files, _Files]:
 
 
 def _file(
-    name: str, marks: dict[int, _Mark], context: Context, most: int
+    name: str, marks: dict[int, _Mark], context: ReportContext, most: int
 ) -> SourceFile:
     lines = context.lines_of(name)
     fused = sum(bool(mark.groups) for mark in marks.values())

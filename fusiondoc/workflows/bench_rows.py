@@ -15,7 +15,12 @@ from fusiondoc.model.bench import (
     measured_in,
     of_processes,
 )
-from fusiondoc.runner.bench_child import Benched, Chosen, Inspected, WarmedShape
+from fusiondoc.runner.bench_child import (
+    Benched,
+    BuiltVariant,
+    Inspected,
+    WarmedShape,
+)
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.workflows.bench_compiled import CompiledCounts, why_not_known
 from fusiondoc.workflows.bench_turns import VariantRun
@@ -145,7 +150,7 @@ def _reasons_of(phase: str, run: VariantRun) -> dict[str, str]:
     return reasons
 
 
-def _chosen(runs: Sequence[VariantRun]) -> Chosen | None:
+def _chosen(runs: Sequence[VariantRun]) -> BuiltVariant | None:
     """The choice that the probe made for the variant, which is the same in each
     phase."""
     for run in runs:

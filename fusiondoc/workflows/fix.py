@@ -22,7 +22,7 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureLocation
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
+from fusiondoc.changes.edits import SourceText, TextEdit, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
@@ -43,7 +43,7 @@ from fusiondoc.workflows.fix_bundles import (
     bundles,
     described,
 )
-from fusiondoc.workflows.fix_search import Search
+from fusiondoc.workflows.fix_search import FixSearch
 from fusiondoc.workflows.fix_versions import (
     Interrupted,
     Rounding,
@@ -63,7 +63,7 @@ class ChangedFile:
 
     source: SourceText
     text: str
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def fix_target(
             beside_each_other() if beside is None else beside,
         )
         with contextlib.closing(versions):
-            search = Search(versions, unchanged, most_tries, timed, notify)
+            search = FixSearch(versions, unchanged, most_tries, timed, notify)
             with contextlib.closing(search):
                 made = _search(found, search, request.cwd, phases)
         done.capture.keep_fixes(made.fixes)
@@ -272,7 +272,7 @@ _MOST_TITLES = 3
 
 
 def _search(
-    found: _ToTry, search: Search, cwd: Path, phases: _Phases
+    found: _ToTry, search: FixSearch, cwd: Path, phases: _Phases
 ) -> FixesFound:
     interrupted, speed = False, None
     try:
@@ -303,7 +303,7 @@ def _search(
 
 
 def _files(
-    files: Iterable[ParsedFile], edits: Sequence[Edit]
+    files: Iterable[ParsedFile], edits: Sequence[TextEdit]
 ) -> Iterable[ChangedFile]:
     for file in files:
         own = tuple(edit for edit in edits if edit.path == file.source.path)
@@ -376,7 +376,7 @@ def _check(one: ChangedFile, root: Path, force: bool) -> None:
         )
 
 
-def _lines(text: str, edit: Edit) -> Iterable[int]:
+def _lines(text: str, edit: TextEdit) -> Iterable[int]:
     """The lines that an edit touches, from 1; empty for an insertion between two
     lines."""
     first = text.count("\n", 0, edit.start) + 1

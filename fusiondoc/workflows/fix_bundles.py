@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.edits import Edit, overlapping
+from fusiondoc.changes.edits import TextEdit, overlapping
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
@@ -63,7 +63,7 @@ class Bundle:
         return f"{self.words} ({count(len(self.where), 'line')})"
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[TextEdit, ...]:
         """All edits of its changes, without duplicates."""
         return tuple(
             dict.fromkeys(edit for one in self.changes for edit in one.edits)
@@ -231,7 +231,7 @@ def bundles(every: Iterable[Change]) -> list[Bundle]:
 def _distinct(changes: Iterable[Change]) -> list[Change]:
     """Drop changes with the same edits as another: one line may have several
     operators."""
-    found: dict[tuple[Edit, ...], Change] = {}
+    found: dict[tuple[TextEdit, ...], Change] = {}
     for one in changes:
         found.setdefault(one.edits, one)
     return list(found.values())
@@ -240,7 +240,7 @@ def _distinct(changes: Iterable[Change]) -> list[Change]:
 def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
     """Yield the changes, without those whose edits overlap those of an earlier
     one."""
-    kept: list[Edit] = []
+    kept: list[TextEdit] = []
     for one in changes:
         if not overlapping([*kept, *one.edits]):
             kept += one.edits

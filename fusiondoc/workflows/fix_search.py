@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.changes.edits import Edit, overlapping
+from fusiondoc.changes.edits import TextEdit, overlapping
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import (
@@ -54,7 +54,7 @@ _TIMED_WITH_NEXT = 2
 """Processes of the unchanged program and of the change being tried."""
 
 
-class Search:
+class FixSearch:
     """Tries one change after the other on top of those that were kept."""
 
     def __init__(
@@ -131,7 +131,7 @@ class Search:
             yield changes.plus(together), _name(together)
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[TextEdit, ...]:
         return self._steps[-1].changes.edits
 
     @property
@@ -402,7 +402,7 @@ class Search:
 @dataclass(frozen=True)
 class KeptChange:
     """The program after a change that was kept; ``row`` is the index of the change
-    in ``Search.tried``."""
+    in ``FixSearch.tried``."""
 
     changes: Bundle
     version: tuple[Version, RunRequest]
@@ -425,7 +425,7 @@ def _combines(bundle: Bundle) -> bool:
 
 
 def _compatible(
-    bundles: Sequence[Bundle], edits: Sequence[Edit]
+    bundles: Sequence[Bundle], edits: Sequence[TextEdit]
 ) -> Iterator[Bundle]:
     """Yield the bundles, without those whose edits overlap those of an earlier
     one."""

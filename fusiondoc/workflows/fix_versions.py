@@ -13,15 +13,14 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.changes.edits import Edit, changed_text
+from fusiondoc.changes.edits import TextEdit, changed_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.line_edits import line_edits
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.changes_to_try.user_program import COUNTER
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import Edit as LineEdit
-from fusiondoc.model.change_plan import KeptResults, Version
+from fusiondoc.model.change_plan import Edit, KeptResults, Version
 from fusiondoc.model.compiled import CompiledReport
 from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.report import Group, Report, Unfused
@@ -151,18 +150,18 @@ class Versions:
         folder = f"{FOLDER}/{self._number}-{slug}"
         return _VersionRun(request, self._capture.path, folder, self._rounding)
 
-    def lines_changed(self, bundle: Bundle) -> tuple[LineEdit, ...]:
+    def lines_changed(self, bundle: Bundle) -> tuple[Edit, ...]:
         """The whole lines of the unchanged files that a bundle changes, with the
         names used in reports."""
-        lines: list[LineEdit] = []
+        lines: list[Edit] = []
         for file, own in self._by_file(bundle.edits):
             path = file.source.path
             lines += line_edits(file, self._names.get(path, str(path)), own)
         return tuple(lines)
 
     def _by_file(
-        self, edits: Sequence[Edit]
-    ) -> Iterator[tuple[ParsedFile, Sequence[Edit]]]:
+        self, edits: Sequence[TextEdit]
+    ) -> Iterator[tuple[ParsedFile, Sequence[TextEdit]]]:
         """Each file with its edits, without imports that nothing needs."""
         for path in sorted({edit.path for edit in edits}):
             file = self._files[path]
@@ -237,7 +236,7 @@ class _VersionRun:
 class _Wanted:
     """The contents of a version."""
 
-    edits: frozenset[Edit]
+    edits: frozenset[TextEdit]
     fuser: str | None
     runs: int | None
     knobs: frozenset[tuple[str, str]]
@@ -260,7 +259,7 @@ def _in_eval_mode(bundle: Bundle) -> bool:
     return "--eval" in bundle.setting.flags
 
 
-def _edits_for_the_run(bundle: Bundle) -> list[Edit]:
+def _edits_for_the_run(bundle: Bundle) -> list[TextEdit]:
     """The edits, without those of a module that was moved to its device, as the run
     itself freezes it."""
     frozen = {

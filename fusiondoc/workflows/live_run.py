@@ -54,7 +54,7 @@ from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.probe.switch_watch import SwitchWatch
-from fusiondoc.runner.capped_log import GrowingLog
+from fusiondoc.runner.capped_log import WatchedLog
 from fusiondoc.runner.run_variables import run_environment
 from fusiondoc.version import __version__
 from fusiondoc.views.program_by_itself import sentence
@@ -217,7 +217,7 @@ class LiveRun:
                 f"this Python has no torch: {error}",
                 "Install it (pip install torch), or read a saved log: fusiondoc.parse('train.log').",
             ) from None
-        switches = live_capture.Switches(torch)
+        switches = live_capture.LogSwitches(torch)
         self._switched_on = switched_on(torch)
         level, variables, notes = self._wanted(torch, switches)
         self._notes += notes
@@ -286,7 +286,7 @@ class LiveRun:
         move = undo.enter_context(
             live_capture.redirected(str(self.log), self._notes.append)
         )
-        log = GrowingLog(self.log, self._log_limit, lambda path: move(str(path)))
+        log = WatchedLog(self.log, self._log_limit, lambda path: move(str(path)))
         written.callback(log.close)
         undo.enter_context(_looked_at(log))
 
@@ -298,7 +298,7 @@ class LiveRun:
                 do()
 
     def _wanted(
-        self, torch: Any, switches: live_capture.Switches
+        self, torch: Any, switches: live_capture.LogSwitches
     ) -> tuple[str, dict[str, str], list[str]]:
         """Return the log level, the variables to set in the block, and notes about
         them."""
@@ -428,7 +428,7 @@ class LiveRun:
 
 
 @contextlib.contextmanager
-def _looked_at(log: GrowingLog) -> Iterator[None]:
+def _looked_at(log: WatchedLog) -> Iterator[None]:
     """Context manager: a thread keeps the log within its limit. A pipe to a thread
     would not work: code that prints while it holds Python's lock would wait for
     that thread for ever."""

@@ -25,8 +25,8 @@ from fusiondoc.workflows.share_explanations import (
     LEAST_LACKING,
     SURE,
     Explanation,
-    History,
     Holders,
+    RunHistory,
     Scope,
     explanations,
     share_of,
@@ -54,7 +54,7 @@ MOST_LOSSES = 4
 
 
 @dataclass(frozen=True)
-class Loss:
+class GroupLoss:
     """The loss of a group, and its cause."""
 
     scope: Scope
@@ -72,15 +72,15 @@ class Loss:
 
 
 def losses_of(
-    history: History, has: Sequence[int | None], tested: int
-) -> list[Loss]:
+    history: RunHistory, has: Sequence[int | None], tested: int
+) -> list[GroupLoss]:
     """Return the losses of a group, one after another.
 
     Args: has: for each run whether it has the group; None if that is not known.
         tested: number of groups tested in all: among many, one looks lost by
         chance.
     """
-    found: list[Loss] = []
+    found: list[GroupLoss] = []
     left = Holders(history, has, range(history.runs))
     for _ in range(2 * MOST_LOSSES):
         left = left.since_it_came()
@@ -96,7 +96,7 @@ def losses_of(
     return found
 
 
-def _explained(left: Holders, loss: Loss) -> frozenset[int]:
+def _explained(left: Holders, loss: GroupLoss) -> frozenset[int]:
     """The runs that lack the group because of the loss; for a gradual one also
     those during the loss."""
     if loss.slope is None:
@@ -109,7 +109,7 @@ def _explained(left: Holders, loss: Loss) -> frozenset[int]:
     )
 
 
-def _best_loss(left: Holders, tested: int) -> Loss | None:
+def _best_loss(left: Holders, tested: int) -> GroupLoss | None:
     lacking = len(left.runs) - left.having
     if lacking < LEAST_LACKING or left.having < LEAST_LACKING:
         return None
@@ -126,7 +126,7 @@ def _best_loss(left: Holders, tested: int) -> Loss | None:
         explanation for explanation in tried if _came_with(explanation, best)
     ]
     best, others = _named_causes(best, together)
-    return Loss(
+    return GroupLoss(
         best.scope,
         best.by,
         others,
@@ -250,7 +250,7 @@ def _sum_of(evidences: Sequence[float]) -> float:
     return most + math.log(sum(math.exp(value - most) for value in evidences))
 
 
-def _back_since(left: Holders, loss: Loss) -> int | None:
+def _back_since(left: Holders, loss: GroupLoss) -> int | None:
     """The run since which the group is present again, as often as before; None if
     it is not."""
     if not left.history.dated:
@@ -281,7 +281,7 @@ def _back_since(left: Holders, loss: Loss) -> int | None:
 
 
 def onset(
-    history: History, has: Sequence[int | None], loss: Loss
+    history: RunHistory, has: Sequence[int | None], loss: GroupLoss
 ) -> tuple[str, str, str, str | None]:
     """Return the day of a loss, the first and last day on which it may have begun,
     and the last day with the group, if runs with and without it coexisted for a
@@ -305,9 +305,9 @@ def onset(
 
 
 def _span_of_onset(
-    history: History,
+    history: RunHistory,
     has: Sequence[int | None],
-    loss: Loss,
+    loss: GroupLoss,
     had: Sequence[int],
     begin: int,
 ) -> tuple[int, int]:

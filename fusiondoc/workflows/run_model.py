@@ -80,7 +80,7 @@ TRACE_HINT = (
 )
 
 
-class Target(NamedTuple):
+class RunnableTarget(NamedTuple):
     """A function or module that a child can run."""
 
     file: Path
@@ -101,7 +101,7 @@ def write_target(
     trace: bool,
     further: Sequence[Sequence[Any]] = (),
     by_name: bool = False,
-) -> Target:
+) -> RunnableTarget:
     """Write ``fn`` and its inputs into ``folder``.
 
     Args:
@@ -132,7 +132,9 @@ def write_target(
         ) from None
     target = folder / TARGET
     target.write_text(_target_text(torch, pickled), encoding="utf-8")
-    return Target(target, {} if pickled else _source_map(torch, scripted), pickled)
+    return RunnableTarget(
+        target, {} if pickled else _source_map(torch, scripted), pickled
+    )
 
 
 def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:

@@ -49,7 +49,7 @@ the newer ones."""
 
 
 @dataclass(frozen=True)
-class Factor:
+class RunFactor:
     """A fact that runs record, with its values."""
 
     name: str
@@ -73,7 +73,7 @@ class Scope(NamedTuple):
 
 
 @dataclass(frozen=True)
-class History:
+class RunHistory:
     """The runs of a model in the order of time, or of versions if no run has a
     date."""
 
@@ -81,7 +81,7 @@ class History:
     """``2025-03-04T12:30:00`` or ``2025-03-04``; for runs without a date, the text
     that orders them."""
     dated: bool
-    factors: tuple[Factor, ...]
+    factors: tuple[RunFactor, ...]
     scopes: tuple[Scope, ...] = ()
 
     @property
@@ -93,7 +93,7 @@ class History:
         return datetime.date.fromisoformat(self.moments[run][:10]).toordinal()
 
 
-def scopes_of(runs: int, factors: Sequence[Factor]) -> tuple[Scope, ...]:
+def scopes_of(runs: int, factors: Sequence[RunFactor]) -> tuple[Scope, ...]:
     """All runs, then the runs with one value of a factor, if these are some of
     them."""
     values: dict[tuple[int, ...], list[tuple[str, str]]] = {}
@@ -138,7 +138,7 @@ class Holders:
     """The runs that have a group, among some runs."""
 
     def __init__(
-        self, history: History, has: Sequence[int | None], runs: Sequence[int]
+        self, history: RunHistory, has: Sequence[int | None], runs: Sequence[int]
     ) -> None:
         self.history = history
         self.has = has
@@ -241,7 +241,7 @@ def _in_time(
 
 
 def _by_factor(
-    inside: Holders, scope: Scope, factor: Factor, rest: float, cost: float
+    inside: Holders, scope: Scope, factor: RunFactor, rest: float, cost: float
 ) -> Iterator[Explanation]:
     """The best separation of the factor's values with the group from those without
     it."""
@@ -277,7 +277,7 @@ def _by_factor(
 
 
 def _best_way(
-    factor: Factor,
+    factor: RunFactor,
     codes: Sequence[int],
     runs: Mapping[int, int],
     having: Mapping[int, int],
@@ -299,7 +299,7 @@ def _best_way(
 
 
 def _ways(
-    factor: Factor,
+    factor: RunFactor,
     codes: Sequence[int],
     runs: Mapping[int, int],
     having: Mapping[int, int],

@@ -27,7 +27,7 @@ from fusiondoc.workflows.survey_engines import (
     NoWorkers,
     engine_of,
 )
-from fusiondoc.workflows.survey_listing import Item, Listing, listed
+from fusiondoc.workflows.survey_listing import ListedRun, Listing, listed
 from fusiondoc.workflows.survey_since import day_of
 from fusiondoc.workflows.survey_tallies import RunSums, read_chunk, survey_of
 
@@ -120,7 +120,7 @@ def _read(
 
 
 def _digests(
-    engine: Engine, items: Sequence[Item], notify: Callable[[str], None] | None
+    engine: Engine, items: Sequence[ListedRun], notify: Callable[[str], None] | None
 ) -> dict[str, str]:
     found: dict[str, str] = {}
     for made in _all(engine, digests_of, items, None, notify):
@@ -128,9 +128,9 @@ def _digests(
     return found
 
 
-def chunks_of(items: Sequence[Item], most: int = _MOST_FILES) -> list[Chunk]:
+def chunks_of(items: Sequence[ListedRun], most: int = _MOST_FILES) -> list[Chunk]:
     """The items in order, in chunks of bounded number and size."""
-    made: list[list[Item]] = []
+    made: list[list[ListedRun]] = []
     size = 0
     for item in items:
         if not made or len(made[-1]) >= most or size + item.size > _MOST_BYTES:
@@ -144,7 +144,7 @@ def chunks_of(items: Sequence[Item], most: int = _MOST_FILES) -> list[Chunk]:
 def _all(
     engine: Engine,
     work: Callable[[Chunk], Any],
-    items: Sequence[Item],
+    items: Sequence[ListedRun],
     left: list[Unreadable] | None,
     notify: Callable[[str], None] | None,
 ) -> Iterator[Any]:
@@ -179,14 +179,14 @@ def _all(
 def _rounds(
     engine: Engine,
     work: Callable[[Chunk], Any],
-    items: Sequence[Item],
+    items: Sequence[ListedRun],
     notify: Callable[[str], None] | None,
 ) -> Iterator[ChunkResult]:
     """Return the last outcome of each chunk; empty for a file at which workers died
     each time."""
     chunks = chunks_of(items)
     for attempt in range(_ATTEMPTS):
-        again: list[Item] = []
+        again: list[ListedRun] = []
         for outcome in engine.outcomes(work, chunks):
             if outcome.made is None:
                 again += outcome.chunk

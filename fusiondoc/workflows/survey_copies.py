@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from fusiondoc.model import dataclass
 from fusiondoc.model.survey_answers import Duplicate
 from fusiondoc.workflows.survey_facts import RunFacts, digest, preference
-from fusiondoc.workflows.survey_listing import UNKNOWN, Item, at_hand
+from fusiondoc.workflows.survey_listing import UNKNOWN, ListedRun, at_hand
 from fusiondoc.workflows.survey_tallies import RunSums, read_chunk
 
 
-def may_be_equal(items: Sequence[Item]) -> list[Item]:
+def may_be_equal(items: Sequence[ListedRun]) -> list[ListedRun]:
     """The items whose size may be equal to that of another item."""
     if any(item.size == UNKNOWN for item in items):
         return list(items)
@@ -27,7 +27,7 @@ def may_be_equal(items: Sequence[Item]) -> list[Item]:
     return [item for item in items if sizes[item.size, item.capture] > 1]
 
 
-def digests_of(items: Sequence[Item]) -> dict[str, str]:
+def digests_of(items: Sequence[ListedRun]) -> dict[str, str]:
     """Name -> digest; a file that cannot be read is left out, and reported when its
     content is read."""
     found = {}
@@ -41,8 +41,8 @@ def digests_of(items: Sequence[Item]) -> dict[str, str]:
 
 
 def once(
-    items: Sequence[Item], digests: Mapping[str, str]
-) -> tuple[list[Item], list[Duplicate]]:
+    items: Sequence[ListedRun], digests: Mapping[str, str]
+) -> tuple[list[ListedRun], list[Duplicate]]:
     """Return the items with each content once, and the duplicates. Files whose
     names give different models are different runs."""
     first: dict[tuple[str, str | None], str] = {}
@@ -68,7 +68,7 @@ class Apart:
     facts: tuple[bytes, ...]
 
 
-def read_apart(items: Sequence[Item]) -> Apart:
+def read_apart(items: Sequence[ListedRun]) -> Apart:
     """The work of a worker on compressed files."""
     packed: list[bytes] = []
     part = read_chunk(

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import count, dataclass
-from fusiondoc.workflows.survey_listing import Item
+from fusiondoc.workflows.survey_listing import ListedRun
 from fusiondoc.workflows.worker_processes import WorkerProcess
 
-Chunk = Sequence[Item]
+Chunk = Sequence[ListedRun]
 Job = Callable[[Chunk], Any]
 
 _IN_FLIGHT = 3

@@ -47,7 +47,7 @@ from fusiondoc.workflows.survey_listing import (
     DATE,
     OF_CAPTURE,
     UNKNOWN,
-    Item,
+    ListedRun,
     at_hand,
     is_compressed,
     without_days,
@@ -94,7 +94,7 @@ class RunFacts:
     """Time of day, ``hh:mm:ss``."""
 
 
-def facts_of(item: Item) -> RunFacts:
+def facts_of(item: ListedRun) -> RunFacts:
     """Read the facts of one run.
 
     Raises:
@@ -146,12 +146,12 @@ def facts_of_report(report: Report, name: str, created: str) -> RunFacts:
         name: of the run, such as the path of its capture.
         created: when it was made, in ISO 8601.
     """
-    return _facts(report, Item(name, UNKNOWN), "report", "", created)
+    return _facts(report, ListedRun(name, UNKNOWN), "report", "", created)
 
 
 def _facts(
     report: Report | SavedReport,
-    item: Item,
+    item: ListedRun,
     kind: str,
     content_digest: str,
     created: str | None = None,
@@ -261,7 +261,7 @@ def _kernels(
     return found, total
 
 
-def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
+def _model(target: Target | SavedTarget, item: ListedRun, kind: str) -> str | None:
     """The model of the run: the part of its name that matches ``--model-from``,
     else the recorded model, else the target as named by the user, with its folders;
     for a log alone its folders."""

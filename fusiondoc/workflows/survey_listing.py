@@ -34,7 +34,7 @@ DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d
 
 
 @dataclass(frozen=True)
-class Item:
+class ListedRun:
     """A run to read. ``name`` is its path or address; ``size`` in bytes, or
     ``UNKNOWN``."""
 
@@ -67,7 +67,7 @@ class Listing:
     """The files to read; ``ignored`` counts files that are neither reports nor logs
     by their names."""
 
-    items: tuple[Item, ...]
+    items: tuple[ListedRun, ...]
     ignored: int
     closed: tuple[Unreadable, ...] = ()
     """Files and folders that could not be read while listing."""
@@ -90,7 +90,7 @@ def listed(addresses: Sequence[str], model_from: str | None = None) -> Listing:
         address is missing.
     """
     pattern = _model_pattern(model_from) if model_from is not None else None
-    found: dict[str, Item] = {}
+    found: dict[str, ListedRun] = {}
     closed: list[Unreadable] = []
     ignored = 0
     for address in addresses:
@@ -184,7 +184,7 @@ def _in_folder(name: str) -> Listing:
             "Give paths of reports, logs, captures or folders.",
         )
     if top.is_file():
-        return Listing((Item(name, top.stat().st_size),), 0)
+        return Listing((ListedRun(name, top.stat().st_size),), 0)
     if not top.is_dir():
         try:
             must_be_regular(top.stat(), top)
@@ -204,7 +204,7 @@ class _Walk:
     def __init__(self, top: str) -> None:
         self._top = top
         self._real = os.path.realpath(top)
-        self.items: list[Item] = []
+        self.items: list[ListedRun] = []
         self.ignored = 0
         self.unreadable: list[Unreadable] = []
 
@@ -230,7 +230,7 @@ class _Walk:
             if not is_capture(Path(folder)):
                 return False
             sizes = [file.stat().st_size for file in files if file.is_file()]
-            self.items.append(Item(folder, sum(sizes), True))
+            self.items.append(ListedRun(folder, sum(sizes), True))
         except OSError as error:
             text = f"the folder cannot be read: {error.strerror}"
             self.unreadable.append(Unreadable(folder, text))
@@ -257,7 +257,7 @@ class _Walk:
                 Unreadable(str(path), f"it cannot be read: {error.strerror}")
             )
             return
-        self.items.append(Item(str(path), status.st_size))
+        self.items.append(ListedRun(str(path), status.st_size))
 
 
 def _store(address: str) -> tuple[Any, str]:
@@ -296,7 +296,7 @@ def _in_store(address: str) -> Listing:
         raise UsageError(f"there is nothing at {address}", "Check the address.")
     captures = _outermost_captures(found)
     sizes: Counter[str] = Counter()
-    items: list[Item] = []
+    items: list[ListedRun] = []
     ignored = 0
     for name, facts in found.items():
         listed = facts.get("size")  # a web server may list files without it
@@ -309,11 +309,12 @@ def _in_store(address: str) -> Listing:
                 max(0, size) if name.rpartition("/")[2] in OF_CAPTURE else 0
             )
         elif _is_wanted(name):
-            items.append(Item(store.unstrip_protocol(name), size))
+            items.append(ListedRun(store.unstrip_protocol(name), size))
         else:
             ignored += 1
     items += (
-        Item(store.unstrip_protocol(name), sizes[name], True) for name in captures
+        ListedRun(store.unstrip_protocol(name), sizes[name], True)
+        for name in captures
     )
     return Listing(tuple(items), ignored)
 
@@ -332,7 +333,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def at_hand(item: Item) -> Iterator[Path]:
+def at_hand(item: ListedRun) -> Iterator[Path]:
     """Context manager: the item as a file or folder of this machine."""
     if not _is_url(item.name):
         yield Path(item.name)

@@ -13,8 +13,13 @@ from typing import Any, NamedTuple
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import DIMENSIONS, NAMES, Gone, RunRow
 from fusiondoc.numbers import whole_number, whole_numbers
-from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
-from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes_of
+from fusiondoc.workflows.loss_causes import SAME_RUNS, GroupLoss, losses_of, onset
+from fusiondoc.workflows.share_explanations import (
+    DATE,
+    RunFactor,
+    RunHistory,
+    scopes_of,
+)
 from fusiondoc.workflows.survey_facts import text_of
 from fusiondoc.workflows.survey_keys import GroupKey
 from fusiondoc.workflows.survey_plans import RunPlan, RunPlans
@@ -65,7 +70,7 @@ class _Lost(NamedTuple):
     """Least number of instances with which a run counts as having it."""
     has: Sequence[int | None]
     """For each run whether it has it; None if that is not known."""
-    loss: Loss
+    loss: GroupLoss
 
     @property
     def size(self) -> int:
@@ -94,7 +99,7 @@ class _Model:
         self._holdings = Holdings(self._programs, self._plans)
         self._forms: dict[Track, dict[GroupKey, None]] = {}
         factors = tuple(self._factors())
-        self._history = History(
+        self._history = RunHistory(
             self._moments, self._dated, factors, scopes_of(len(self._rows), factors)
         )
         self._without_backward = self._ended_backward()
@@ -196,7 +201,7 @@ class _Model:
                 rows.append(self._row(still_lost))
         return rows
 
-    def _factors(self) -> Iterator[Factor]:
+    def _factors(self) -> Iterator[RunFactor]:
         for name in DIMENSIONS:
             if name == DATE:
                 continue
@@ -211,7 +216,7 @@ class _Model:
                 value: code for code, value in enumerate(values)
             }
             codes = tuple(index.get(value, -1) for value in of_runs)
-            yield Factor(
+            yield RunFactor(
                 name, tuple(values), codes, name in _IN_ORDER, name in _SCOPES
             )
 
@@ -303,7 +308,9 @@ class _Model:
         )
         return next(plan for plan in self._plans if plan.digest == digest)
 
-    def _values(self, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
+    def _values(
+        self, loss: GroupLoss, has: Sequence[int | None]
+    ) -> tuple[str, str]:
         """The last value with the groups and the first without; all values of a
         factor without order."""
         if loss.by == DATE:
@@ -321,18 +328,18 @@ class _Model:
         names_after = ", ".join(self._named(factor, code) for code in after)
         return names_before, names_after
 
-    def _named(self, factor: Factor, code: int) -> str:
+    def _named(self, factor: RunFactor, code: int) -> str:
         """A value in words: a program has no name but the day of its first run."""
         if factor.name != "lines":
             return factor.values[code]
         run = factor.codes.index(code)
         return self._moments[run][:10] if self._dated else f"{code + 1}"
 
-    def _change(self, name: str, loss: Loss, has: Sequence[int | None]) -> str:
-        other = Loss(loss.scope, name, (), loss.before, loss.after, 0.0)
+    def _change(self, name: str, loss: GroupLoss, has: Sequence[int | None]) -> str:
+        other = GroupLoss(loss.scope, name, (), loss.before, loss.after, 0.0)
         return f"{NAMES[name]} {' to '.join(self._values(other, has))}"
 
-    def _why(self, members: Sequence[_Lost], loss: Loss) -> tuple[str, ...]:
+    def _why(self, members: Sequence[_Lost], loss: GroupLoss) -> tuple[str, ...]:
         """The reasons that operators of the groups have in more of the runs after
         than before."""
         nodes: set[Node] = set()
@@ -418,7 +425,7 @@ def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
     return made
 
 
-def _is_same(loss: Loss, other: Loss) -> bool:
+def _is_same(loss: GroupLoss, other: GroupLoss) -> bool:
     if loss.scope != other.scope:
         return False
     a, b = frozenset(loss.after), frozenset(other.after)

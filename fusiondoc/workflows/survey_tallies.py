@@ -25,7 +25,7 @@ from fusiondoc.model.survey_answers import (
 )
 from fusiondoc.workflows.survey_facts import RunFacts, facts_of
 from fusiondoc.workflows.survey_keys import NS, GroupKey, KernelKey, ReasonKey
-from fusiondoc.workflows.survey_listing import Item
+from fusiondoc.workflows.survey_listing import ListedRun
 from fusiondoc.workflows.survey_losses import id_of, losses
 from fusiondoc.workflows.survey_plans import RunPlans
 
@@ -148,7 +148,7 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
 
 
 def read_chunk(
-    items: Sequence[Item], notify: Callable[[RunFacts], None] | None = None
+    items: Sequence[ListedRun], notify: Callable[[RunFacts], None] | None = None
 ) -> RunSums:
     """The work of one worker: a file that cannot be read never ends the others.
     ``notify`` is called for each run."""

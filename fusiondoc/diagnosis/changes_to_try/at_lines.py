@@ -19,7 +19,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_rewrites import UNITS, changes_at
 from fusiondoc.changes.rewrite import Line, Rewrite, Shown
 from fusiondoc.changes.source_file import ParsedFile, dotted
-from fusiondoc.diagnosis.changes_to_try.user_program import Site, UserProgram
+from fusiondoc.diagnosis.changes_to_try.user_program import UnfusedSite, UserProgram
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import is_in_place
 
@@ -39,7 +39,7 @@ def propose(program: UserProgram) -> Iterator[Change]:
 
 
 def _of_operator(
-    program: UserProgram, site: Site, units: Sequence[Rewrite]
+    program: UserProgram, site: UnfusedSite, units: Sequence[Rewrite]
 ) -> Iterator[Change]:
     """Yield the rewrites of which the plan shows the first sure one, and those that
     only a run can judge."""
@@ -53,7 +53,7 @@ def _of_operator(
 def constants_of_classes(program: UserProgram) -> Iterator[Change]:
     """Yield changes that declare constant the attributes that lines of a class
     read, all of a class together."""
-    classes: dict[tuple[ParsedFile, ast.ClassDef], dict[str, Site]] = {}
+    classes: dict[tuple[ParsedFile, ast.ClassDef], dict[str, UnfusedSite]] = {}
     for site in program.sites:
         line = program.line_of(site)
         if declared_constants.REWRITE.fits(line):

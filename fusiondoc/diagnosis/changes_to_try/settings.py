@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 from fusiondoc.changes import any_size
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.edits import TextEdit
 from fusiondoc.changes.inserted_lines import after_imports, lines_at, spelled
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
@@ -109,7 +109,7 @@ def static_shapes(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
 def without_gradients(file: ParsedFile) -> Iterator[Change]:
     """Yield the change of ``requires_grad=True`` of the inputs, if nothing is
     differentiated."""
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     for statement in file.tree.body:
         if isinstance(statement, ast.Assign) and _names_inputs(statement):
             flags = (

@@ -14,7 +14,7 @@ from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import read_text
 from fusiondoc.changes.recipes import Recipe, helping, may_be_tried
 from fusiondoc.changes.rewrite import Line
-from fusiondoc.changes.source_file import ParsedFile, Unreadable
+from fusiondoc.changes.source_file import NotParsable, ParsedFile
 from fusiondoc.diagnosis.rules import Context, RunFacts, of_torchscript, run_facts
 from fusiondoc.diagnosis.shown_operators import ShownOperators, column_of
 from fusiondoc.errors import UsageError
@@ -30,7 +30,7 @@ it."""
 
 
 @dataclass(frozen=True)
-class Site:
+class UnfusedSite:
     """An unfused operator with the user's line that makes it."""
 
     row: Unfused
@@ -142,12 +142,12 @@ class UserProgram:
         ]
 
     @cached_property
-    def sites(self) -> Sequence[Site]:
+    def sites(self) -> Sequence[UnfusedSite]:
         """The unfused operators that the user's own lines make."""
         return list(self._sites(self.rows))
 
     @cached_property
-    def idle_sites(self) -> Sequence[Site]:
+    def idle_sites(self) -> Sequence[UnfusedSite]:
         """The operators that move no data, such as views, with the user's lines."""
         return list(
             self._sites(
@@ -155,14 +155,14 @@ class UserProgram:
             )
         )
 
-    def _sites(self, rows: Sequence[Unfused]) -> Iterator[Site]:
+    def _sites(self, rows: Sequence[Unfused]) -> Iterator[UnfusedSite]:
         for row in rows:
             for source in filter(None, map(Source.parse, row.users_lines)):
                 file = self.file(source.file)
                 if file is not None:
-                    yield Site(row, file, source.line)
+                    yield UnfusedSite(row, file, source.line)
 
-    def known_line_of(self, site: Site) -> Line | None:
+    def known_line_of(self, site: UnfusedSite) -> Line | None:
         """Return the line of an operator with the facts that are certain; None if
         nothing is known of the run."""
         if self.run is None:
@@ -172,7 +172,7 @@ class UserProgram:
         )
         return Line(site.file, site.line, column_of(site.row, site.line), shown)
 
-    def line_of(self, site: Site) -> Line:
+    def line_of(self, site: UnfusedSite) -> Line:
         """Return the line of an operator with the facts that the run makes likely,
         enough to try a change."""
         row = site.row
@@ -277,7 +277,7 @@ class UserProgram:
         if path not in self._files:
             try:
                 self._files[path] = ParsedFile(read_text(path))
-            except (Unreadable, UsageError) as error:
+            except (NotParsable, UsageError) as error:
                 self.unread[path] = str(error)
                 self._files[path] = None
         return self._files[path]

@@ -23,8 +23,8 @@ from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
 )
 from fusiondoc.fusers.inductor.causes import (
     CODE_OF_CAUSE,
+    AccessDifference,
     ApartCause,
-    Difference,
     cause_of,
     difference_between,
     difference_of,
@@ -335,7 +335,7 @@ class GraphBoundaries:
         loops keep it apart: a stage loops over other sizes than the tensor's."""
         accesses = _accesses(pair, refusal)
         if not accesses or any(
-            access.difference != Difference.LOOPS.value for access in accesses
+            access.difference != AccessDifference.LOOPS.value for access in accesses
         ):
             return False
         stage = pair.second
@@ -502,7 +502,7 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
         found = [
             SharedAccess(buffer, one.value)
             for buffer, one in compared
-            if one is not Difference.UNKNOWN
+            if one is not AccessDifference.UNKNOWN
         ]
     return _by_operators(pair, _without_common_elements(pair, found))
 
@@ -514,7 +514,7 @@ def _without_common_elements(
     such."""
     apart = set(_read_apart(pair))
     return [
-        replace(access, difference=Difference.DISJOINT.value)
+        replace(access, difference=AccessDifference.DISJOINT.value)
         if access.buffer in apart
         else access
         for access in found
@@ -535,11 +535,11 @@ def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
     found = []
     for buffer, (first, second) in _indices(pair):
         difference = (
-            Difference.LOOPS
+            AccessDifference.LOOPS
             if first == second
             else difference_between(first, second)
         )
-        if difference is not Difference.UNKNOWN:
+        if difference is not AccessDifference.UNKNOWN:
             found.append(SharedAccess(buffer, difference.value))
     return _by_operators(pair, _without_common_elements(pair, found))
 
@@ -562,32 +562,36 @@ def _by_operators(
         replace(
             access,
             difference=_by_operator(
-                pair, access.buffer, Difference(access.difference)
+                pair, access.buffer, AccessDifference(access.difference)
             ).value,
         )
         for access in accesses
     )
 
 
-def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference:
-    if difference is not Difference.DISJOINT and any(
+def _by_operator(
+    pair: _Pair, buffer: str, difference: AccessDifference
+) -> AccessDifference:
+    if difference is not AccessDifference.DISJOINT and any(
         map(is_computed, _indices_of(pair, buffer))
     ):
-        return Difference.COMPUTED
+        return AccessDifference.COMPUTED
     reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
-    if difference is Difference.ORDER:
+    if difference is AccessDifference.ORDER:
         before = any(_reduces_before_the_last(node, buffer) for node in reducing)
-        return Difference.REDUCTION if before else difference
-    if difference is Difference.COUNT and any(
+        return AccessDifference.REDUCTION if before else difference
+    if difference is AccessDifference.COUNT and any(
         _is_unrolled(node, buffer) for node in reducing
     ):
-        return Difference.REDUCTION
-    if difference in (Difference.COUNT, Difference.UNKNOWN):
+        return AccessDifference.REDUCTION
+    if difference in (AccessDifference.COUNT, AccessDifference.UNKNOWN):
         readers = (
             [pair.second] if buffer in pair.written else [pair.first, pair.second]
         )
         return (
-            Difference.WINDOWS if any(map(_reads_windows, readers)) else difference
+            AccessDifference.WINDOWS
+            if any(map(_reads_windows, readers))
+            else difference
         )
     return difference
 

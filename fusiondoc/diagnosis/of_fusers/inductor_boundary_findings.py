@@ -7,7 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.speed_of_light import in_bytes
-from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause, Difference
+from fusiondoc.fusers.inductor.causes import (
+    CODE_OF_CAUSE,
+    AccessDifference,
+    ApartCause,
+)
 from fusiondoc.model.boundaries import READ_TWICE, Boundary, BoundaryEnd
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons.of_inductor import StayedApart
@@ -119,17 +123,17 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
     if _is_backward(boundary, report) and cause.code not in _OF_THE_COMPILER:
         return FORMULAS
     differences = _differences(cause)
-    if differences == {Difference.DISJOINT}:
+    if differences == {AccessDifference.DISJOINT}:
         return _DISJOINT
-    if Difference.REDUCTION in differences and differences <= _NO_LAYOUT:
+    if AccessDifference.REDUCTION in differences and differences <= _NO_LAYOUT:
         return _REDUCTION
-    if Difference.COMPUTED in differences and differences <= _NO_LAYOUT:
+    if AccessDifference.COMPUTED in differences and differences <= _NO_LAYOUT:
         return _COMPUTED
-    if Difference.WINDOWS in differences and differences <= _NO_LAYOUT:
+    if AccessDifference.WINDOWS in differences and differences <= _NO_LAYOUT:
         return _WINDOWS
     if (
         cause.code in _OF_SIZES
-        and Difference.LOOPS in differences
+        and AccessDifference.LOOPS in differences
         and differences <= _NO_LAYOUT
     ):
         return _LOOPS
@@ -138,11 +142,11 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
 
 _NO_LAYOUT = frozenset(
     (
-        Difference.REDUCTION,
-        Difference.WINDOWS,
-        Difference.COMPUTED,
-        Difference.BROADCAST,
-        Difference.LOOPS,
+        AccessDifference.REDUCTION,
+        AccessDifference.WINDOWS,
+        AccessDifference.COMPUTED,
+        AccessDifference.BROADCAST,
+        AccessDifference.LOOPS,
     )
 )
 """Differences of accesses that another layout of the tensor does not remove."""
@@ -152,11 +156,13 @@ _OF_SIZES = frozenset(
 )
 
 
-def _differences(cause: Reason) -> frozenset[Difference]:
+def _differences(cause: Reason) -> frozenset[AccessDifference]:
     detail = cause.detail
     if not isinstance(detail, StayedApart):
         return frozenset()
-    return frozenset(Difference(access.difference) for access in detail.accesses)
+    return frozenset(
+        AccessDifference(access.difference) for access in detail.accesses
+    )
 
 
 def _is_backward(boundary: Boundary, report: Report) -> bool:

@@ -266,7 +266,7 @@ CODE_OF_CAUSE: dict[ApartCause, str] = {
 """The finding code of each cause: FD261 to FD279."""
 
 
-class Difference(Enum):
+class AccessDifference(Enum):
     """The difference in how two nodes use the elements of one buffer: the meaning
     of "no shared data"."""
 
@@ -298,12 +298,12 @@ class Difference(Enum):
     """Torch's own comparison finds no difference that it can name."""
 
 
-_DIFFERENCES: tuple[tuple[str, Difference], ...] = (
-    ("Mismatch loop orders", Difference.ORDER),
-    ("different offset", Difference.PART),
-    ("different numel", Difference.COUNT),
-    ("broadcast", Difference.BROADCAST),
-    ("not MemoryDep", Difference.OPAQUE),
+_DIFFERENCES: tuple[tuple[str, AccessDifference], ...] = (
+    ("Mismatch loop orders", AccessDifference.ORDER),
+    ("different offset", AccessDifference.PART),
+    ("different numel", AccessDifference.COUNT),
+    ("broadcast", AccessDifference.BROADCAST),
+    ("not MemoryDep", AccessDifference.OPAQUE),
 )
 
 
@@ -312,17 +312,17 @@ _ORDERS = re.compile(r"Mismatch loop orders: (.*) v\.s\. (.*)", re.DOTALL)
 of different sizes before."""
 
 
-def difference_of(text: str) -> Difference:
+def difference_of(text: str) -> AccessDifference:
     """Parse the reason that ``Scheduler.decide_fusion_fail_reason``
     (torch/_inductor/scheduler.py, 2.6 to 2.13) prints for a buffer: ``different
     offset: 0 v.s. 48``."""
     orders = _ORDERS.fullmatch(text)
     if orders is not None and orders[1] == orders[2]:
-        return Difference.LOOPS
+        return AccessDifference.LOOPS
     for begin, difference in _DIFFERENCES:
         if text.startswith(begin):
             return difference
-    return Difference.UNKNOWN
+    return AccessDifference.UNKNOWN
 
 
 _ACCESS = re.compile(r"(.*), \(([\w ,]*)\)", re.DOTALL)
@@ -437,7 +437,7 @@ products ``(64, 2048)``."""
 _WHOLE = re.compile(r"\d+")
 
 
-def difference_between(first: str, second: str) -> Difference:
+def difference_between(first: str, second: str) -> AccessDifference:
     """The difference between two index expressions of one buffer, in the form of
     ``Access.index``. Names of variables do not count; of several expressions (``d0,
     (64); d0 + 64, (64)``) a common one is no difference."""
@@ -448,7 +448,9 @@ def difference_between(first: str, second: str) -> Difference:
         _between(_Index.of(one), _Index.of(other)) for one, other in pairs
     ]
     return (
-        Difference.UNKNOWN if Difference.UNKNOWN in differences else differences[0]
+        AccessDifference.UNKNOWN
+        if AccessDifference.UNKNOWN in differences
+        else differences[0]
     )
 
 
@@ -512,25 +514,33 @@ def _reaches(
     )
 
 
-def _between(one: _Index | None, other: _Index | None) -> Difference:
+def _between(one: _Index | None, other: _Index | None) -> AccessDifference:
     if one is None or other is None:
-        return Difference.UNKNOWN
+        return AccessDifference.UNKNOWN
     if one.is_broadcast != other.is_broadcast:
-        return Difference.BROADCAST
+        return AccessDifference.BROADCAST
     if (
         one.count is not None
         and other.count is not None
         and one.count != other.count
     ):
-        return Difference.COUNT
+        return AccessDifference.COUNT
     if one.expression != other.expression:
         return _of_expressions(one, other)
     if one.offset != other.offset:
-        return Difference.PART
-    return Difference.UNKNOWN if one.sizes == other.sizes else Difference.COUNT
+        return AccessDifference.PART
+    return (
+        AccessDifference.UNKNOWN
+        if one.sizes == other.sizes
+        else AccessDifference.COUNT
+    )
 
 
-def _of_expressions(one: _Index, other: _Index) -> Difference:
+def _of_expressions(one: _Index, other: _Index) -> AccessDifference:
     if not (one.is_in_order and other.is_in_order):
-        return Difference.ORDER
-    return Difference.LOOPS if one.offset == other.offset else Difference.PART
+        return AccessDifference.ORDER
+    return (
+        AccessDifference.LOOPS
+        if one.offset == other.offset
+        else AccessDifference.PART
+    )

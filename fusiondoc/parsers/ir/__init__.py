@@ -307,7 +307,7 @@ class SubgraphSection:
         return f"<SubgraphSection {self.name} line {self.graph.line}>"
 
 
-class Dump:
+class IrDump:
     """One printed graph with the sections after it.
 
     ``complete``: nothing of it is missing or damaged. ``problems``: descriptions of
@@ -339,7 +339,7 @@ class Dump:
         }
 
     def __repr__(self) -> str:
-        return f"<Dump {self.graph!r} and {len(self.sections)} sections>"
+        return f"<IrDump {self.graph!r} and {len(self.sections)} sections>"
 
     def resolve(self, node: Node) -> Graph | None:
         """Return the body of ``node``, a node of this dump; None if it has none or

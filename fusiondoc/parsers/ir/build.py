@@ -17,7 +17,14 @@ import re
 
 from fusiondoc.fusers import group_nodes, inner_graphs
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, SubgraphSection
+from fusiondoc.parsers.ir import (
+    Block,
+    Graph,
+    IrDump,
+    Node,
+    RawNode,
+    SubgraphSection,
+)
 
 SUBGRAPH_KINDS = frozenset((*group_nodes(), *inner_graphs())) | frozenset(
     f"prim::{name}"
@@ -376,7 +383,7 @@ class Builder:
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def finish(self, lines: int) -> Dump:
+    def finish(self, lines: int) -> IrDump:
         """Finish after all lines and return the dump."""
         if self._first is None:
             self.headless(0, in_params=False)
@@ -386,7 +393,7 @@ class Builder:
         assert self._first is not None
         sections = self.sections.finish()
         complete = self._first.complete and self.sections.complete
-        return Dump(
+        return IrDump(
             self._first,
             sections,
             complete,

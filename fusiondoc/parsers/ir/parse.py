@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.parsers.ir import Dump, Node, RawNode, end_of_string
+from fusiondoc.parsers.ir import IrDump, Node, RawNode, end_of_string
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -205,7 +205,7 @@ def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
     return raw, end
 
 
-def parse_dump(lines: Sequence[bytes]) -> Dump:
+def parse_dump(lines: Sequence[bytes]) -> IrDump:
     """Return one printed graph with its sections.
 
     ``lines`` are without their log prefix; header text may come before ``graph(``,
@@ -215,7 +215,7 @@ def parse_dump(lines: Sequence[bytes]) -> Dump:
     return parse_text(b"\n".join(lines))
 
 
-def parse_text(data: bytes, cut: int = 0) -> Dump:
+def parse_text(data: bytes, cut: int = 0) -> IrDump:
     """The same for the lines as one text; ``cut``: length of the log's prefix on
     each line."""
     texts = _Texts(data, cut)

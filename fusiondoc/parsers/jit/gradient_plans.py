@@ -21,7 +21,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import kind_of
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir import Dump, Graph, Node
+    from fusiondoc.parsers.ir import Graph, IrDump, Node
 
 _CHECKS = (
     "prim::AutogradAllNonZero",
@@ -65,7 +65,7 @@ class GradientPlan:
         return shared * 10 >= max(len(self.copy), len(other.copy)) * 9
 
 
-def gradient_plan(dump: Dump) -> GradientPlan | None:
+def gradient_plan(dump: IrDump) -> GradientPlan | None:
     """Return the checks and the copy in the plan of a gradient; None for the plan
     of another graph."""
     graph = dump.graph
@@ -81,7 +81,7 @@ def gradient_plan(dump: Dump) -> GradientPlan | None:
     return GradientPlan(inputs, frozenset(checks), _copy(dump, graph))
 
 
-def _copy(dump: Dump, graph: Graph) -> tuple[tuple[str, str | None], ...] | None:
+def _copy(dump: IrDump, graph: Graph) -> tuple[tuple[str, str | None], ...] | None:
     for node in graph.nodes:
         if node.kind == "prim::If" and len(node.blocks) == 2:
             for inner in node.blocks[1].nodes:

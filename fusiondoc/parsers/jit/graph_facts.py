@@ -20,7 +20,7 @@ from fusiondoc.parsers.facts import (
     PlanUse,
     positions,
 )
-from fusiondoc.parsers.fuser_work import CacheInstance, Work
+from fusiondoc.parsers.fuser_work import CacheInstance, FuserWork
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
 from fusiondoc.parsers.jit.message_headers import (
     POINTER_MADE,
@@ -180,14 +180,14 @@ class GraphFacts:
             cache = self._caches[pointer] = CacheInstance(pointer, None, pos)
             facts.caches.append(cache)
         cache.runs += 1
-        facts.work.last = Work("run", cache, pos)
+        facts.work.last = FuserWork("run", cache, pos)
         self._kernels.runs(cache)
 
     def _cache_begins(self, pos: int) -> None:
         """Record that a fuser makes a GraphCache. If the process dies now, the log
         lacks the end of its graph."""
         self._begun = CacheInstance(self._pointer, None, pos, begun=True)
-        self._facts.work.last = Work("compile", self._begun, pos)
+        self._facts.work.last = FuserWork("compile", self._begun, pos)
 
     # -- graphs ---------------------------------------------------------------------------------------------
 
@@ -281,12 +281,12 @@ class GraphFacts:
         self._caches[self._pointer] = cache
         self._pointer = b""
         self._facts.caches.append(cache)
-        self._facts.work.last = Work("compile", cache, pos)
+        self._facts.work.last = FuserWork("compile", cache, pos)
 
     def _compiles(self, pos: int, at: int, event: PrintedGraph) -> None:
         group = self._known.group(event.graph)
         self._group_kernels.begins(pos, group)
-        self._facts.work.last = Work("compile", None, pos, group)
+        self._facts.work.last = FuserWork("compile", None, pos, group)
 
     def _falls_back(self, pos: int, at: int, event: PrintedGraph) -> None:
         lines = positions()

@@ -28,7 +28,7 @@ from fusiondoc.parsers.jit.numbered_nodes import (
 from fusiondoc.parsers.jit.regions import Around, LiveLayers, RegionOutput, Regions
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir import Dump, Node
+    from fusiondoc.parsers.ir import IrDump, Node
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Layers:
         return sure or common_layer(self.of.get(number) for number in ids)
 
 
-def layers_of(dump: Dump, regions: Regions) -> Layers:
+def layers_of(dump: IrDump, regions: Regions) -> Layers:
     """Return the layer of every node for which it is known.
 
     A node with a position in a file but no scope, in a graph with scopes, belongs

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from fusiondoc.parsers.ir import Dump, Node
+from fusiondoc.parsers.ir import IrDump, Node
 from fusiondoc.parsers.jit.profiled_graphs import PROFILE, PROFILE_OF_VALUE
 
 _MOST_PASSES = 50
@@ -47,7 +47,7 @@ class LostSources:
 
 
 def give_sources(
-    dump: Dump, began: Dump | None, known: FoundSources
+    dump: IrDump, began: IrDump | None, known: FoundSources
 ) -> FoundSources | None:
     """Set the sources of a plan's operators that lost them. Return the sources
     found in the graph with which the pass began, or None if no operator lost its
@@ -76,7 +76,7 @@ def _key(node: Node) -> _Key:
     return node.outputs[0].name, node.kind, node.inputs
 
 
-def _found(lost: Sequence[Node], began: Dump) -> dict[_Key, str]:
+def _found(lost: Sequence[Node], began: IrDump) -> dict[_Key, str]:
     before: dict[tuple[str, tuple[str, ...]], Node | None] = {}
     profiled: dict[str, str] = {}
     for node in began.graph.walk():

@@ -21,8 +21,8 @@ from fusiondoc.parsers.events import (
     Headers,
     Logged,
     NncLines,
+    NodeStatements,
     PrintedGraph,
-    Refused,
     WorkOver,
 )
 from fusiondoc.parsers.facts import LineCounts
@@ -321,7 +321,7 @@ class JitMessages:
         if name in self._rejections and not prefix.startswith(b"[DUMP "):
             self.settle()
             self._tape.happens(
-                pos, Refused(self._rejections[name].found(lines, cut))
+                pos, NodeStatements(self._rejections[name].found(lines, cut))
             )
             event: CacheLines | NncLines | None = None
         elif name == "kernel_cache" and first.startswith(

@@ -15,7 +15,7 @@ from fusiondoc.parsers.jit import GUARDS, is_guarded
 from fusiondoc.parsers.jit.regions import Around
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir import Dump, Graph, Node
+    from fusiondoc.parsers.ir import Graph, IrDump, Node
 
 _DEEPEST = 60
 """Depth of nested graphs that are entered, as in plan_walk.py."""
@@ -60,7 +60,7 @@ class NumberedRegion(NamedTuple):
 class NumberedNodes:
     """Reads the nodes of a dump."""
 
-    def __init__(self, dump: Dump) -> None:
+    def __init__(self, dump: IrDump) -> None:
         self._dump = dump
         self._module: dict[int, str] = {}
         """Value -> the path of the module, for values that are modules."""

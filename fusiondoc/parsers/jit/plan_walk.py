@@ -45,7 +45,7 @@ from fusiondoc.parsers.jit.profiled_graphs import ProfiledFacts, PropertyRead
 from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir import Block, Dump, Graph, Node
+    from fusiondoc.parsers.ir import Block, Graph, IrDump, Node
 
 _DEEPEST = 60
 """Nesting of differentiable graphs that is entered, since the walk recurses. torch
@@ -64,7 +64,7 @@ class Summary(NamedTuple):
 
 
 def summarise(
-    dump: Dump,
+    dump: IrDump,
     profiled: ProfiledFacts | None = None,
     regions: Regions | None = None,
     canonical: Canonical = canonical_digest,
@@ -93,7 +93,9 @@ def summarise(
     return Summary(plan, Flows(outer, tuple(walked.inner)))
 
 
-def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Summary:
+def summarise_rest(
+    dump: IrDump, canonical: Canonical = canonical_digest
+) -> Summary:
     """Return the plan of a dump whose beginning is missing: only its complete
     groups.
 
@@ -113,7 +115,7 @@ def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Summa
 
 
 def summarise_group(
-    dump: Dump, canonical: Canonical = canonical_digest
+    dump: IrDump, canonical: Canonical = canonical_digest
 ) -> PlanGroup:
     """Return the group of a dump that is itself the body of a group (kernel_cache's
     ``GraphCache created for graph``)."""
@@ -130,7 +132,7 @@ def summarise_group(
 class _Walked(NamedTuple):
     """The dump that is walked, and the plan that is made from it."""
 
-    dump: Dump
+    dump: IrDump
     plan: Plan
     layers: Layers
     canonical: Canonical
@@ -178,7 +180,7 @@ def _from_file(source: str | None) -> bool:
 # -- fallback functions --------------------------------------------------------------------------------------
 
 
-def _may_be_fallback(dump: Dump) -> bool:
+def _may_be_fallback(dump: IrDump) -> bool:
     """True if this can be the plan of a ``fallback_function``:
     ``createFallbackPathFunction``
     (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp) makes it return one

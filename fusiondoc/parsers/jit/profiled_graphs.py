@@ -18,7 +18,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.ir.types import is_tensor
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir import Dump, Node
+    from fusiondoc.parsers.ir import IrDump, Node
 
 PROFILE = "prim::profile"
 PROFILE_OF_VALUE = "prim::profile_ivalue"
@@ -64,13 +64,13 @@ _PROPERTIES = {
 }
 
 
-def profiled_in(dump: Dump) -> ProfiledFacts:
+def profiled_in(dump: IrDump) -> ProfiledFacts:
     """Return the facts in the graph with which a fusion pass begins."""
     runs = _Runs(dump)
     return ProfiledFacts(_types(dump), runs.ran, runs.blocks, _property_reads(dump))
 
 
-def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
+def _property_reads(dump: IrDump) -> dict[str, list[PropertyRead]]:
     """Return the reads of properties, by the name of the tensor. In a plan the
     property is a constant of the group that takes it, and its origin is lost; while
     a pass makes groups it is a node between the two."""
@@ -103,7 +103,7 @@ def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
     return found
 
 
-def _types(dump: Dump) -> dict[str, str]:
+def _types(dump: IrDump) -> dict[str, str]:
     types = {v.name: v.type for v in dump.graph.params}
     for node in dump.graph.walk():
         profiled = (
@@ -147,7 +147,7 @@ class _Block:
 class _Runs:
     """The nodes of a graph that ran."""
 
-    def __init__(self, dump: Dump) -> None:
+    def __init__(self, dump: IrDump) -> None:
         self.ran: dict[str, bool] = {}
         self.blocks: dict[str, Sequence[bool | None]] = {}
         self._by_nodes = any(

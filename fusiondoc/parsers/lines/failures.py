@@ -17,7 +17,7 @@ from collections.abc import Callable
 from fusiondoc.fusers.fuser_errors import PROGRAM
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.facts import ErrorSeen, Facts
-from fusiondoc.parsers.fuser_work import Work
+from fusiondoc.parsers.fuser_work import FuserWork
 from fusiondoc.parsers.lines.error_texts import (
     INTERPRETER,
     failing_line,
@@ -186,8 +186,8 @@ class _OneProcess:
         self._loose = False
         self._frames: list[bytes] | None = None
         """Lines of the last TorchScript traceback; None outside of one."""
-        self._work: Work | None = None
-        self._unfused: Work | None = None
+        self._work: FuserWork | None = None
+        self._unfused: FuserWork | None = None
 
     @property
     def idle(self) -> bool:

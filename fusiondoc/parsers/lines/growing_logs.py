@@ -51,7 +51,7 @@ Pause = Callable[[bool], Go]
 waits for a moment."""
 
 
-class Ending(Enum):
+class LogReplacement(Enum):
     """The reason why another log follows this one."""
 
     ROTATED = "rotated"
@@ -65,7 +65,7 @@ class GrowingLog:
         ended: why reading ended before ``pause`` ended it; None until then.
     """
 
-    ended: Ending | None = None
+    ended: LogReplacement | None = None
 
     def __init__(self, path: Path, pause: Pause) -> None:
         """Open the file.
@@ -107,13 +107,13 @@ class GrowingLog:
         go = Go.ON
         while True:
             if quiet and not self._same(file, read, tail):
-                self.ended = Ending.TRUNCATED
+                self.ended = LogReplacement.TRUNCATED
                 return
             replaced = quiet and self._replaced()
             data = file.read(CHUNK_BYTES)
             looks = looks + 1 if replaced and not data else 0
             if looks >= _LAST_LOOKS or (looks and go is Go.FINISH):
-                self.ended = Ending.ROTATED
+                self.ended = LogReplacement.ROTATED
                 return
             quiet = not data
             read += len(data)
@@ -147,7 +147,7 @@ class GrowingLog:
         its name."""
         if self.ended is None:
             return LogInput(str(self._path), self._path)
-        if self.ended is Ending.ROTATED:
+        if self.ended is LogReplacement.ROTATED:
             with contextlib.suppress(OSError):
                 for one in sorted(self._path.parent.iterdir()):
                     other = one.lstat()
@@ -166,7 +166,7 @@ class GrowingPipe:
         path: path of a named pipe; None for stdin.
     """
 
-    ended: Ending | None = None
+    ended: LogReplacement | None = None
 
     def __init__(self, pause: Pause, path: Path | None = None) -> None:
         self._pause = pause

@@ -20,7 +20,7 @@ from fusiondoc.views.plan_words import last_word
 from fusiondoc.views.report_boundaries import boundaries
 from fusiondoc.views.report_checks import numbers, numbers_in_a_line, tried
 from fusiondoc.views.report_compiled import compiled
-from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_context import ReportContext
 from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_frontends import aot, script
 from fusiondoc.views.report_groups import groups
@@ -68,7 +68,7 @@ def render(
     )
     parts = _screen(report, width, detail, length)
     if detail is not Detail.SUMMARY:
-        context = Context(
+        context = ReportContext(
             ranks_merged(report), Formats.TERMINAL, detail is Detail.ALL
         )
         last = Styled(last_word(report), style="bold")
@@ -169,7 +169,7 @@ def _screen(
     return parts
 
 
-def _sections(context: Context) -> Iterator[Section]:
+def _sections(context: ReportContext) -> Iterator[Section]:
     """Yield the sections after the first screen."""
     report = context.report
     for make in (speed, where_time_goes, ranks, script, aot, te_plans):

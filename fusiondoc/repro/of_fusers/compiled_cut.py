@@ -60,7 +60,7 @@ class CompiledPart:
     """Whether the graph was compiled for symbolic sizes."""
 
 
-class NotKnown(Exception):
+class CannotCut(Exception):
     """The part cannot be cut out: the text names the missing fact."""
 
 
@@ -68,7 +68,7 @@ def part_of(found: FinalGraph, nodes: Sequence[ComputingNode]) -> CompiledPart:
     """Return the part that consists of these nodes.
 
     Raises:
-        NotKnown: the log does not show their operators, or the type of an input.
+        CannotCut: the log does not show their operators, or the type of an input.
     """
     return _Cut(found, nodes).part()
 
@@ -84,9 +84,9 @@ class _Cut:
             operator.name for node in nodes for operator in node.operators
         }
         if not self._by_name:
-            raise NotKnown("the graph after the post-grad passes")
+            raise CannotCut("the graph after the post-grad passes")
         if not self._computed or not self._computed <= self._by_name.keys():
-            raise NotKnown("the operators of this part")
+            raise CannotCut("the operators of this part")
         self._readers: dict[str, list[str]] = {}
         for operator in found.graph.operators:
             for name in operator.inputs:
@@ -239,11 +239,11 @@ def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
     found = _TENSOR.match(text)
     dtype = _LONG_NAMES.get(found[1]) if found is not None else None
     if found is None or dtype is None:
-        raise NotKnown(f"the type of {operator.name}")
+        raise CannotCut(f"the type of {operator.name}")
     sizes = _numbers(found[2], hints)
     strides = _numbers(found[3], hints) if found[3] is not None else None
     if sizes is None:
-        raise NotKnown(f"the sizes of {operator.name}")
+        raise CannotCut(f"the sizes of {operator.name}")
     if strides is None or len(strides) != len(sizes):
         strides = tuple(
             prod(max(1, size) for size in sizes[at + 1 :])

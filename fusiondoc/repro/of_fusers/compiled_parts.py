@@ -18,7 +18,7 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.boundaries import Boundary, BoundaryEnd
 from fusiondoc.model.report import Report
 from fusiondoc.repro import UNKNOWN_SIZE
-from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, NotKnown, part_of
+from fusiondoc.repro.of_fusers.compiled_cut import CannotCut, CompiledPart, part_of
 from fusiondoc.repro.of_fusers.compiled_script import script_of
 from fusiondoc.repro.permitted import one_line
 from fusiondoc.repro.write import refuse_existing, write_file
@@ -108,7 +108,7 @@ class CompiledParts:
         refuse_existing(path, force)
         try:
             part = part_of(chosen.graph.found, chosen.nodes)
-        except NotKnown as lacking:
+        except CannotCut as lacking:
             raise UsageError(
                 f"{self._shown} does not show {lacking}, of graph {chosen.graph.graph.compile_id or '?'}",
                 "Record it again with TORCH_LOGS=post_grad_graphs or TORCH_TRACE, or run: fusiondoc diagnose"
