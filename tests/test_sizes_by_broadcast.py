@@ -116,3 +116,23 @@ def test_the_error_of_the_fuser_is_explained_and_its_way_round_works(
     )
     monkeypatch.setenv("PYTORCH_TENSOREXPR_DONT_FUSE", "matmul")
     assert ran(path) == "ran"
+
+
+def test_the_operator_is_named_where_the_group_that_failed_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The product is one of seven groups, and ``gain @ bank`` is read by a
+    division."""
+    programs = Path(__file__).parents[1] / "benchmarks" / "promise_programs_17"
+    path = programs / "rnnoise_stream.py"
+    report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True)
+    (fault,) = [one for one in report.findings if one.code == "FD309"]
+    assert fault.source is None
+    assert "takes the result of aten::matmul for as large" in fault.message
+    assert (
+        fault.advice is not None
+        and "PYTORCH_TENSOREXPR_DONT_FUSE=matmul" in fault.advice
+    )
+    monkeypatch.setenv("PYTORCH_TENSOREXPR_DONT_FUSE", "matmul")
+    again = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True)
+    assert not any(one.code == "FD309" for one in again.findings)

@@ -76,7 +76,8 @@ def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Find
         )
     if alone is not None:
         parts.append(_alone(alone))
-    sized = _sized_by_broadcast(text, group, report.fuser.effective)
+    failing = [group] if group is not None else report.groups
+    sized = _sized_by_broadcast(text, failing, report.fuser.effective)
     if sized:
         names = " and ".join(sized)
         parts.append(
@@ -156,14 +157,19 @@ _SIZES_DIFFER = re.compile(
 
 
 def _sized_by_broadcast(
-    error: str, group: Group | None, fuser: str | None
+    error: str, groups: Sequence[Group], fuser: str | None
 ) -> Sequence[str]:
-    """Return the operators of the group whose size the fuser computed wrongly, if
-    this is the error."""
-    if group is None or _SIZES_DIFFER.search(error) is None:
+    """Return the operators whose size the fuser computed wrongly, if this is the
+    error.
+
+    Args:
+        groups: the one that failed; all if that is not known.
+    """
+    if _SIZES_DIFFER.search(error) is None:
         return ()
     wrong = facts_of(fuser).operators.sized_by_broadcast
-    return [op for op in dict.fromkeys(group.ops) if op in wrong]
+    ops = dict.fromkeys(op for group in groups for op in group.ops)
+    return [op for op in ops if op in wrong]
 
 
 def _ways_around(
