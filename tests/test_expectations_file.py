@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Count, SourceRange, keys
+from fusiondoc.expectations import RequiredCount, SourceRange, keys
 from fusiondoc.expectations.keys import schema
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.codes import CODES
@@ -80,12 +80,12 @@ def test_what_a_file_says() -> None:
     assert (first.ops, first.order, first.count) == (
         ("aten::add", "prim::X"),
         "sequence",
-        Count(1),
+        RequiredCount(1),
     )
     assert (second.ops, second.order, second.count) == (
         ("aten::mul",),
         "set",
-        Count(2, 2),
+        RequiredCount(2, 2),
     )
     assert second.source == (
         SourceRange("a/model.py", 18, 20),
@@ -95,7 +95,7 @@ def test_what_a_file_says() -> None:
     assert (second.dtype, section.when.fuser, section.number_of_groups) == (
         ("bool",),
         ("nnc",),
-        Count(1, 3),
+        RequiredCount(1, 3),
     )
     assert (section.min_coverage, section.speed.peak, section.speed.tolerance) == (
         0.9,

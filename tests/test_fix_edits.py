@@ -49,7 +49,7 @@ from fusiondoc.reports.json_format import as_json
 from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, unified_diff
-from fusiondoc.workflows.fix_bundles import Bundle
+from fusiondoc.workflows.fix_bundles import ChangeBundle
 from fusiondoc.workflows.fix_versions import Rounding
 from fusiondoc.workflows.git_files import uncommitted
 
@@ -596,7 +596,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any
         )
         search._steps.append(
             fix_search.KeptChange(
-                Bundle((made,)), (version, SimpleNamespace()), row
+                ChangeBundle((made,)), (version, SimpleNamespace()), row
             )
         )
         search.tried.append(
@@ -673,10 +673,10 @@ def test_a_change_of_source_code_warms_up_while_it_is_run(room: int) -> None:
                 name for name in order if name in {one.name for one in wanted}
             ]
 
-    def request_of(bundle: Bundle, name: str) -> Any:
+    def request_of(bundle: ChangeBundle, name: str) -> Any:
         return requests[bundle.changes[-1].title]
 
-    def measure(bundle: Bundle, name: str) -> tuple[Version, Any]:
+    def measure(bundle: ChangeBundle, name: str) -> tuple[Version, Any]:
         request = request_of(bundle, name)
         began.append((request.name, tuple(order)))
         launches = 5 if bundle.changes[0].title == "useful" else 9
@@ -693,7 +693,9 @@ def test_a_change_of_source_code_warms_up_while_it_is_run(room: int) -> None:
         "useless": ChangeKind.OUT_OF_PLACE,
         "--fuser nnc": ChangeKind.FUSER,
     }
-    search.run([Bundle((Change(kind, title),)) for title, kind in kinds.items()])
+    search.run(
+        [ChangeBundle((Change(kind, title),)) for title, kind in kinds.items()]
+    )
     ahead = room > 1
     assert dict(began) == {
         "useful": ("unchanged", "useful") if ahead else (),
@@ -706,7 +708,7 @@ def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
     """A search among changes named by a letter; how many kernels each set of them
     has."""
 
-    def measure(bundle: Bundle, name: str) -> tuple[Version, Any]:
+    def measure(bundle: ChangeBundle, name: str) -> tuple[Version, Any]:
         names = "".join(sorted(edit.text for edit in bundle.edits)) + (
             bundle.setting.fuser or ""
         )
@@ -733,7 +735,7 @@ def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
             )
             for number, one in enumerate(name)
         ]
-        bundles.append(Bundle(tuple(changes), name))
+        bundles.append(ChangeBundle(tuple(changes), name))
     search.run(bundles)
     return search
 
@@ -808,7 +810,7 @@ def test_more_operators_in_groups_are_no_gain_of_what_is_replaced_by_several(
         False,
         lambda line: None,
     )
-    search.run([Bundle((Change(kind, "a change"),))])
+    search.run([ChangeBundle((Change(kind, "a change"),))])
     assert search.tried[0].outcome is (
         ChangeOutcome.NO_GAIN if by_several else ChangeOutcome.KEPT
     )
@@ -825,7 +827,7 @@ def test_settings_of_changes_add_up() -> None:
         "frozen",
         setting=Setting("nnc", knobs={"guard": "on"}, flags=("--freeze",)),
     )
-    both = Bundle((first, other)).setting
+    both = ChangeBundle((first, other)).setting
     assert both == Setting(
         "nnc", knobs={"guard": "on", "single_node": "on"}, flags=("--freeze",)
     )
@@ -834,14 +836,14 @@ def test_settings_of_changes_add_up() -> None:
 def test_another_fuser_is_a_setting_and_no_edit() -> None:
     asked = Version(1, 2, 9, 0), SimpleNamespace()
 
-    def measure(bundle: Bundle, name: str) -> tuple[Version, None]:
+    def measure(bundle: ChangeBundle, name: str) -> tuple[Version, None]:
         return Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None
 
     search: Any = fix_search.FixSearch(
         versions(measure), asked, 9, False, lambda line: None
     )
     other = Change(ChangeKind.FUSER, "--fuser nnc", setting=Setting(fuser="nnc"))
-    search.run([Bundle((other,))])
+    search.run([ChangeBundle((other,))])
     assert search.settings == ("--fuser nnc",) and search.edits == ()
     assert "1 change (with --fuser nnc): " in verdict(
         replace(found(), settings=search.settings)
@@ -995,7 +997,7 @@ def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
     begins twice."""
     events: list[str] = []
 
-    def name_of(bundle: Bundle) -> str:
+    def name_of(bundle: ChangeBundle) -> str:
         return "".join(sorted(edit.text for edit in bundle.edits))
 
     def begin(expected: Any) -> None:
@@ -1003,7 +1005,7 @@ def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
             "begun " + " ".join(name_of(bundle) for bundle, _ in expected)
         )
 
-    def measure(bundle: Bundle, name: str) -> tuple[Version, Any]:
+    def measure(bundle: ChangeBundle, name: str) -> tuple[Version, Any]:
         events.append(name_of(bundle))
         return Version(1, 15, 5, 0), SimpleNamespace()
 
@@ -1017,7 +1019,7 @@ def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
     }
     search.run(
         [
-            Bundle(
+            ChangeBundle(
                 (Change(kind, name, (TextEdit(Path("m.py"), at, at, name),)),), name
             )
             for at, (name, kind) in enumerate(kinds.items())

@@ -12,7 +12,7 @@ from conftest import FIXTURES
 from test_limits import fusion, plan, read
 from test_near_miss import REJECTS, group_of, made_report
 
-from fusiondoc.expectations import Count, is_in_layer
+from fusiondoc.expectations import RequiredCount, is_in_layer
 from fusiondoc.expectations.applies import version_fits
 from fusiondoc.expectations.assignment import specialised_once
 from fusiondoc.expectations.gate import gate, hold
@@ -71,7 +71,7 @@ def test_instances_that_are_not_listed_count_for_no_module() -> None:
 
 
 def test_bounds_are_part_of_what_they_bound() -> None:
-    assert [Count(2, 3).holds(number) for number in (1, 2, 3, 4)] == [
+    assert [RequiredCount(2, 3).holds(number) for number in (1, 2, 3, 4)] == [
         False,
         True,
         True,

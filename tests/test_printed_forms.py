@@ -49,14 +49,14 @@ def test_what_is_filled_in_is_what_is_read(
     text = raw_log.read(path)
     data = b"".join([text, *(changed(text, number) for number in (3, 7, 11))])
     filled = []
-    real = patterns.Pattern.filled
+    real = patterns.FormPattern.filled
 
-    def fill(pattern: patterns.Pattern, texts: list[str]) -> object:
+    def fill(pattern: patterns.FormPattern, texts: list[str]) -> object:
         filled.append(len(texts))
         return real(pattern, texts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(patterns.Pattern, "filled", fill)
+        patch.setattr(patterns.FormPattern, "filled", fill)
         by_form = read([data])
     monkeypatch.setattr(
         PrintedForms, "read", lambda _, texts, about, reader: whole(reader, texts)

@@ -40,7 +40,7 @@ class Ended(Enum):
 
 
 @dataclass(frozen=True)
-class Seconds:
+class RunSeconds:
     """How the time of a run was spent; ``runner.launch.run`` defines each part."""
 
     child: float | None = None
@@ -59,7 +59,7 @@ class Result:
     """Name of the signal, such as SIGSEGV; the exit status is None then."""
     timed_out: bool = False
     interrupted: bool = False
-    seconds: Seconds = Seconds()
+    seconds: RunSeconds = RunSeconds()
     log_bytes: int | None = None
     stopped: str | None = None
     """The signal that had stopped the program (SIGSTOP) when its time was over."""

@@ -94,7 +94,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Frontend:
+class FrontendChoice:
     """The frontend that made the graphs: "torchscript", "aot", "te" or "dynamo"."""
 
     requested: str | None = None
@@ -336,7 +336,7 @@ class ProbeRecords:
     switches: Switches = Switches()
     by_itself: ByItself = field(default_factory=ByItself)
     redirected: Redirected = Redirected()
-    frontend: Frontend = Frontend()
+    frontend: FrontendChoice = FrontendChoice()
     aot: AotRecords = field(default_factory=AotRecords)
     te: TeRecords = field(default_factory=TeRecords)
     compiled: InductorRecords = field(default_factory=InductorRecords)
@@ -440,7 +440,7 @@ def read_records(data: bytes) -> ProbeRecords:
         switches=read_switches(raw),
         by_itself=raw.read_merged("by_itself", ByItself) or ByItself(),
         redirected=raw.read_merged("redirected", Redirected) or Redirected(),
-        frontend=raw.read_merged("frontend", Frontend) or Frontend(),
+        frontend=raw.read_merged("frontend", FrontendChoice) or FrontendChoice(),
         aot=read_aot_of_processes(raw),
         te=read_te(raw),
         compiled=read_inductor(raw),

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.ending import Seconds
+from fusiondoc.captures.ending import RunSeconds
 from fusiondoc.captures.probe_records import FuserSwitch
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli.options import captures_option
@@ -265,7 +265,7 @@ def _fuser(switch: FuserSwitch) -> str:
     )
 
 
-def _seconds(measured: Seconds) -> Iterator[str]:
+def _seconds(measured: RunSeconds) -> Iterator[str]:
     if measured.child is not None:
         yield f"{measured.child:.2f} in the model's process"
     if measured.overhead is not None:

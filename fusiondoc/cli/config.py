@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc import captures
-from fusiondoc.cli.config_file import Settings, Value, read
+from fusiondoc.cli.config_file import ConfigValue, Settings, read
 from fusiondoc.cli.output import notify
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.report import Report
@@ -101,12 +101,12 @@ def _make_knobs_an_option(settings: Settings) -> None:
         pairs = [
             f"{name}={_knob_text(value.value)}" for name, value in values.items()
         ]
-        settings.options["knob"] = Value(pairs, position)
+        settings.options["knob"] = ConfigValue(pairs, position)
 
 
 def _of_sharing_commands(
     key: str,
-    value: Value,
+    value: ConfigValue,
     sharing: Mapping[str, Mapping[str, click.Option]],
     settings: Settings,
 ) -> list[tuple[str, str, Any]]:
@@ -136,7 +136,7 @@ def _of_sharing_commands(
 def _refuse_a_wrong_table(
     name: str,
     position: str,
-    values: Mapping[str, Value],
+    values: Mapping[str, ConfigValue],
     shared_keys: Collection[str],
     commands: Collection[str],
 ) -> None:
@@ -154,7 +154,7 @@ def _refuse_a_wrong_table(
 
 def _of_own_table(
     name: str,
-    values: Mapping[str, Value],
+    values: Mapping[str, ConfigValue],
     options: Mapping[str, click.Option],
     settings: Settings,
 ) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _position_of_python(settings: Settings) -> str:
     )
 
 
-def _captures(key: str, value: Value, settings: Settings) -> None:
+def _captures(key: str, value: ConfigValue, settings: Settings) -> None:
     """Set the folder and number of captures for every command, also for those that
     only read captures."""
     text = str(value.value)
@@ -223,7 +223,7 @@ def _options(ctx: click.Context, command: str) -> dict[str, click.Option]:
 
 
 def _checked(
-    option: click.Option, key: str, value: Value, settings: Settings
+    option: click.Option, key: str, value: ConfigValue, settings: Settings
 ) -> Any:
     """Convert a value of the configuration as the option requires."""
     if _dashed(key) in GIVEN:
@@ -248,7 +248,11 @@ def _checked(
 
 
 def _text(
-    option: click.Option, key: str, given: Any, value: Value, settings: Settings
+    option: click.Option,
+    key: str,
+    given: Any,
+    value: ConfigValue,
+    settings: Settings,
 ) -> str:
     """A value of an option as text, as it would be given on the command line."""
     if isinstance(given, (bool, dict, list)) or given is None:
@@ -282,7 +286,7 @@ def _from_here(text: str, key: str, settings: Settings) -> str:
     return os.path.relpath(settings.file.parent / text)
 
 
-def _inside(text: str, key: str, value: Value, settings: Settings) -> None:
+def _inside(text: str, key: str, value: ConfigValue, settings: Settings) -> None:
     folder = Path(os.path.realpath(settings.file.parent))
     if folder not in Path(os.path.realpath(folder / text)).parents:
         raise UsageError(
@@ -291,7 +295,7 @@ def _inside(text: str, key: str, value: Value, settings: Settings) -> None:
         )
 
 
-def _ignore(value: Value | None) -> tuple[Ignore, ...]:
+def _ignore(value: ConfigValue | None) -> tuple[Ignore, ...]:
     if value is None:
         return ()
     from fusiondoc.diagnosis.diagnose import parse_ignore

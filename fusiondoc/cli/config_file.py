@@ -15,7 +15,7 @@ from fusiondoc.whole_files import read_within
 
 
 @dataclass(frozen=True)
-class Value:
+class ConfigValue:
     """A value of the configuration."""
 
     value: Any
@@ -34,8 +34,10 @@ class Settings:
     where: str
     """The table's name in messages: ``[tool.fusiondoc]``; the file itself for
     YAML."""
-    options: dict[str, Value] = field(default_factory=dict)
-    tables: dict[str, tuple[str, dict[str, Value]]] = field(default_factory=dict)
+    options: dict[str, ConfigValue] = field(default_factory=dict)
+    tables: dict[str, tuple[str, dict[str, ConfigValue]]] = field(
+        default_factory=dict
+    )
     """Name -> (position of its key, its values)."""
 
 
@@ -80,12 +82,12 @@ def _toml(file: Path, shown: str, text: str) -> Settings | None:
         position = positions.get(("", key)) or positions.get((key, "")) or shown
         if isinstance(value, dict):
             inner = {
-                k: Value(v, positions.get((key, k)) or position)
+                k: ConfigValue(v, positions.get((key, k)) or position)
                 for k, v in value.items()
             }
             settings.tables[key] = (position, inner)
         else:
-            settings.options[key] = Value(value, position)
+            settings.options[key] = ConfigValue(value, position)
     return settings
 
 
@@ -137,12 +139,12 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
         name = str(key.value)
         if isinstance(node, yaml.MappingNode):
             inner = {
-                str(k.value): Value(_plain(v, position(v)), position(k))
+                str(k.value): ConfigValue(_plain(v, position(v)), position(k))
                 for k, v in yaml_text.items(node)
             }
             settings.tables[name] = (position(key), inner)
         else:
-            settings.options[name] = Value(
+            settings.options[name] = ConfigValue(
                 _plain(node, position(node)), position(key)
             )
     return settings

@@ -12,7 +12,11 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import lines_behind, together
 from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import parsed_text
-from fusiondoc.diagnosis.lines_of_changes import Lines, first_written, joined_notes
+from fusiondoc.diagnosis.lines_of_changes import (
+    ChangeLines,
+    first_written,
+    joined_notes,
+)
 from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report
@@ -28,7 +32,9 @@ def joined(
     found = _Found(report, run)
     for one in changes:
         found.add(one)
-    return _LinesChangedTogether(report, Lines(report, run)).joined(found.all())
+    return _LinesChangedTogether(report, ChangeLines(report, run)).joined(
+        found.all()
+    )
 
 
 _Words = tuple[ChangeKind, str, bool, bool, str | None]
@@ -152,7 +158,7 @@ def _with_edits(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
 class _LinesChangedTogether:
     """Merges changes that replace parts of the same lines."""
 
-    def __init__(self, report: Report, lines: Lines) -> None:
+    def __init__(self, report: Report, lines: ChangeLines) -> None:
         self._report = report
         self._lines = lines
         self._kinds: dict[int, ChangeKind] = {}

@@ -45,7 +45,7 @@ for module in model.modules():
 RuntimeError, "Can't set constant" (torch 2.13)."""
 
 
-class Lines:
+class ChangeLines:
     """Finds the lines of changes of a report's operators."""
 
     def __init__(self, report: Report, run: RunFacts) -> None:

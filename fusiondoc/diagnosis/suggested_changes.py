@@ -19,7 +19,7 @@ from fusiondoc.changes.changed_arguments import (
 )
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.lines_of_changes import Lines, joined_notes
+from fusiondoc.diagnosis.lines_of_changes import ChangeLines, joined_notes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import (
     Context,
@@ -127,7 +127,7 @@ class SuggestedChanges:
         """Return the changes that can matter in this run, at the lines that they
         edit; ``rows`` begins with the operator's own row."""
         report, run = self.report, self.run
-        lines = Lines(report, run)
+        lines = ChangeLines(report, run)
         found = []
         for index, (row, change) in enumerate(zip(report.unfused, self.first)):
             if (

@@ -29,7 +29,7 @@ class FilePosition:
 
 
 @dataclass(frozen=True)
-class Count:
+class RequiredCount:
     """The required number; None is no bound."""
 
     at_least: int | None = None
@@ -87,7 +87,7 @@ class GroupExpectation:
 
     ops: tuple[str, ...] = ()
     order: str = "sequence"
-    count: Count = Count(at_least=1)
+    count: RequiredCount = RequiredCount(at_least=1)
     phase: str | None = None
     source: tuple[SourceRange, ...] = ()
     function: str | None = None
@@ -223,7 +223,7 @@ class ExpectationSection:
     when: When = When()
     groups: tuple[GroupExpectation, ...] = ()
     modules: tuple[ModuleShare, ...] = ()
-    number_of_groups: Count | None = None
+    number_of_groups: RequiredCount | None = None
     max_fallbacks: int | None = None
     not_fused: tuple[str, ...] | None = None
     """Operators that may be outside groups; None allows all."""

@@ -11,7 +11,6 @@ import yaml
 
 from fusiondoc.expectations import (
     CompiledLimits,
-    Count,
     ExpectationSection,
     Findings,
     GraphLimits,
@@ -23,6 +22,7 @@ from fusiondoc.expectations import (
     Path,
     Policy,
     PolicyException,
+    RequiredCount,
     RequiredSpeed,
     SourceRange,
     StepLimits,
@@ -136,9 +136,9 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
     return GroupExpectation(
         ops=operators(values.get(key, ())),
         order=keys.ORDERS[key],
-        count=Count(exactly, exactly)
+        count=RequiredCount(exactly, exactly)
         if exactly is not None
-        else Count(values.get("at_least", 1)),
+        else RequiredCount(values.get("at_least", 1)),
         phase=values.get("phase"),
         source=tuple(_source(text) for text in values.get("source", ())),
         function=values.get("function"),
@@ -220,14 +220,14 @@ def _in_full(name: str) -> str:
     return name if is_whole else f"aten::{name}"
 
 
-def _count(value: Any) -> Count | None:
+def _count(value: Any) -> RequiredCount | None:
     if isinstance(value, int):
-        return Count(value, value, plain=True)
+        return RequiredCount(value, value, plain=True)
     if not value:
         return None
     if "exactly" in value:
-        return Count(value["exactly"], value["exactly"])
-    return Count(value.get("at_least"), value.get("at_most"))
+        return RequiredCount(value["exactly"], value["exactly"])
+    return RequiredCount(value.get("at_least"), value.get("at_most"))
 
 
 def _speed(values: Mapping[str, Any]) -> RequiredSpeed:

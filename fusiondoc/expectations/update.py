@@ -9,10 +9,10 @@ from typing import Any
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import (
-    Count,
     Expectations,
     ExpectationSection,
     Path,
+    RequiredCount,
     is_in_layer,
     yaml_text,
 )
@@ -437,7 +437,7 @@ def _with_operators_outside(text: str, outcome: ExpectationOutcome) -> str:
     return yaml_text.set_value(text, outcome.path, names)
 
 
-def _number(text: str, path: Path, number: int, wanted: Count) -> str:
+def _number(text: str, path: Path, number: int, wanted: RequiredCount) -> str:
     """The bound that was broken; a number alone where it is one."""
     if wanted.plain:
         return yaml_text.set_value(text, path, str(number))

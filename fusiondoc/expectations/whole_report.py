@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.expectations import (
-    Count,
     ExpectationSection,
     ModuleShare,
+    RequiredCount,
     is_in_layer,
 )
 from fusiondoc.expectations.assignment import Assignment, specialised_once
@@ -121,7 +121,7 @@ def _coverage(
 
 
 def _number_of_groups(
-    wanted: Count, report: Report, found: Assignment, outcome: Make
+    wanted: RequiredCount, report: Report, found: Assignment, outcome: Make
 ) -> ExpectationOutcome:
     number = specialised_once(report)
     note = _more_of_the_same(wanted, number, found)
@@ -144,7 +144,9 @@ def _number_of_groups(
     return replace(made, note=note)
 
 
-def _more_of_the_same(wanted: Count, number: int, found: Assignment) -> str | None:
+def _more_of_the_same(
+    wanted: RequiredCount, number: int, found: Assignment
+) -> str | None:
     """The note on a number written alone, as --update did it, where all groups
     beyond it are more of those that the file names: these are no loss. Else
     None."""

@@ -41,7 +41,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A variant over names; the line is broken where the variant was not
     measured."""
 
@@ -62,7 +62,7 @@ class Plot:
     unit: str
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[PlotLine, ...]
     left: int = _LEFT
     right: int = WIDTH - _RIGHT
     top: int = _TOP
@@ -107,7 +107,9 @@ def plotted(curves: Curves) -> Plot | None:
         if marks:
             dash = DASHES[number % len(DASHES)]
             drawn.append(
-                Line(name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y)
+                PlotLine(
+                    name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y
+                )
             )
     names = tuple(
         _name(number, name, scale) for number, name in enumerate(curves.names)
@@ -162,7 +164,7 @@ def _pieces(points: Iterable[Mark | None]) -> list[str]:
     return [" ".join(piece) for piece in found if piece]
 
 
-def _apart(drawn: Sequence[Line]) -> list[Line]:
+def _apart(drawn: Sequence[PlotLine]) -> list[PlotLine]:
     """Return the lines with the names at their ends moved until none covers
     another."""
     heights: dict[str, float] = {}
@@ -176,7 +178,7 @@ def _apart(drawn: Sequence[Line]) -> list[Line]:
         heights[line.name] = min(heights[line.name], least)
         least = heights[line.name] - _LINE
     return [
-        Line(
+        PlotLine(
             line.name,
             line.hue,
             line.dash,

@@ -24,7 +24,7 @@ def without_figures(text: str) -> str:
     return _FIGURE.sub("0", text)
 
 
-class Repeats:
+class NameCounts:
     """Counts how often each name occurred, in the order of the report."""
 
     def __init__(self) -> None:

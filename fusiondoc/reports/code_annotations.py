@@ -30,7 +30,7 @@ from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.rendering.printable import in_json, markdown, visible
-from fusiondoc.rendering.stable_names import Repeats, without_figures
+from fusiondoc.rendering.stable_names import NameCounts, without_figures
 from fusiondoc.rendering.units import short_percent
 from fusiondoc.reports.markdown import plan_in_markdown
 from fusiondoc.views.formatting import (
@@ -264,7 +264,7 @@ def fingerprints(problems: Sequence[Problem]) -> list[str]:
     """Return a fingerprint for each problem, all different. It is made of code,
     file and message without numbers, not of the line: code that moves keeps its
     findings. Equal ones are numbered in order."""
-    repeats, found = Repeats(), []
+    repeats, found = NameCounts(), []
     for problem in problems:
         file = problem.location.file if problem.location else ""
         text = "\0".join((problem.code, file, without_figures(problem.message)))

@@ -17,7 +17,7 @@ from fusiondoc.model.checked_models import CheckedModels, CheckOutcome
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import file_of
 from fusiondoc.rendering.printable import visible
-from fusiondoc.rendering.stable_names import Repeats, without_lines
+from fusiondoc.rendering.stable_names import NameCounts, without_lines
 from fusiondoc.views.formatting import with_near_paths
 from fusiondoc.views.losses_in_sentences import expected_and_found
 
@@ -117,7 +117,7 @@ class _Names:
     order."""
 
     def __init__(self) -> None:
-        self._repeats = Repeats()
+        self._repeats = NameCounts()
 
     def of(self, group: str, name: str) -> str:
         number = self._repeats.number(group, name)

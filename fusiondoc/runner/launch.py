@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.commit import commit_of
-from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.ending import Result, RunSeconds
 from fusiondoc.captures.model_identity import model_of
 from fusiondoc.captures.probe_records import (
     LIVE_RECORDS,
@@ -170,7 +170,7 @@ def run(
             done = capture.records.done
             own = done.own_seconds if done is not None else None
             around = time.perf_counter() - looked - ending.seconds
-            seconds = Seconds(
+            seconds = RunSeconds(
                 child=round(ending.seconds, 4),
                 probe=own,
                 overhead=round(startup + around + own, 4)
@@ -331,7 +331,7 @@ def _kept(
     )
 
 
-def _result(ending: Ending, seconds: Seconds) -> Result:
+def _result(ending: Ending, seconds: RunSeconds) -> Result:
     return Result(
         ending.exit_status,
         ending.signal,

@@ -65,7 +65,7 @@ def is_archive_name(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Member:
+class ArchiveMember:
     """A file of an archive: its name in it, its size in bytes, and how to read
     it."""
 
@@ -74,7 +74,7 @@ class Member:
     open: Callable[[], IO[bytes]]
 
 
-def write_archive(path: Path, members: Sequence[Member]) -> None:
+def write_archive(path: Path, members: Sequence[ArchiveMember]) -> None:
     """Write the archive whole or not at all; the same members give the same bytes.
 
     Raises:

@@ -23,7 +23,7 @@ from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import open_regular, read_within
 from fusiondoc.workflows import more_secrets
-from fusiondoc.workflows.archives import MOST_SMALL, Member, write_archive
+from fusiondoc.workflows.archives import MOST_SMALL, ArchiveMember, write_archive
 from fusiondoc.workflows.names_replaced import Names, names_in
 
 SCHEMA = "fusiondoc.bundle/1"
@@ -84,7 +84,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
     )
     top = top.lstrip("._=+-")[:80] or "capture"
     packed: list[Packed] = []
-    members: list[Member] = []
+    members: list[ArchiveMember] = []
     # An archive needs each file's size before its content, so the sizes must be
     # known first.
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
@@ -99,7 +99,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
                     name, size, {kind: n for kind, n in sorted(counts.items()) if n}
                 )
             )
-            members.append(Member(f"{top}/{name}", size, _opener(made)))
+            members.append(ArchiveMember(f"{top}/{name}", size, _opener(made)))
         done = Bundle(
             top,
             tuple(packed),
@@ -109,7 +109,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
         if output is not None:
             listed = Path(folder, CONTENTS)
             listed.write_text(_contents(done), encoding="utf-8")
-            listing = Member(
+            listing = ArchiveMember(
                 f"{top}/{CONTENTS}", listed.stat().st_size, _opener(listed)
             )
             write_archive(output, [listing, *members])

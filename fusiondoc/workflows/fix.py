@@ -38,7 +38,7 @@ from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_bundles import (
-    Bundle,
+    ChangeBundle,
     alters_signature,
     bundles,
     described,
@@ -215,7 +215,7 @@ class _ToTry:
     """Changes to try, and descriptions of possible changes that are not tried."""
 
     program: UserProgram
-    bundles: tuple[Bundle, ...]
+    bundles: tuple[ChangeBundle, ...]
     described: tuple[str, ...]
     diagnose: str
     """The command that shows the report of the unchanged program."""
@@ -248,7 +248,7 @@ def _found(
     return _ToTry(program, tried, notes_shown, run_again(capture.request))
 
 
-def _in_eval_mode(bundles: Sequence[Bundle]) -> Iterable[str]:
+def _in_eval_mode(bundles: Sequence[ChangeBundle]) -> Iterable[str]:
     """One line on the changes that need the model in eval mode."""
     for one in bundles[-1:]:
         yield f"{one.title} ({', '.join(one.notes)}): tried with --inference"

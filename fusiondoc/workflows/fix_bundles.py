@@ -25,27 +25,27 @@ from fusiondoc.operators import (
 
 
 @dataclass(frozen=True)
-class Bundle:
+class ChangeBundle:
     """Changes that are made together: those of one family, which are tried one by
     one if that fails."""
 
     changes: tuple[Change, ...] = ()
     words: str = ""
     """The changes' common description."""
-    parts: tuple[Bundle, ...] = ()
+    parts: tuple[ChangeBundle, ...] = ()
     """The bundles that it was made of, none of which helped alone."""
 
     @classmethod
-    def of_all(cls, bundles: Sequence[Bundle]) -> Bundle:
+    def of_all(cls, bundles: Sequence[ChangeBundle]) -> ChangeBundle:
         """Combine several bundles into one."""
         return cls(
             tuple(one for bundle in bundles for one in bundle.changes),
             parts=tuple(bundles),
         )
 
-    def plus(self, more: Bundle) -> Bundle:
+    def plus(self, more: ChangeBundle) -> ChangeBundle:
         """Return this bundle with further changes added."""
-        return Bundle((*self.changes, *more.changes))
+        return ChangeBundle((*self.changes, *more.changes))
 
     @property
     def kind(self) -> ChangeKind:
@@ -103,14 +103,14 @@ class Bundle:
         groups are no gain by themselves."""
         return any(one.kind in _BY_SEVERAL for one in self.changes)
 
-    def singly(self) -> list[Bundle]:
+    def singly(self) -> list[ChangeBundle]:
         """Each change as a bundle of its own, or each of its parts; empty if there
         is only one."""
         if self.parts:
             return list(self.parts)
         if len(self.changes) < 2:
             return []
-        return [Bundle((one,), self.words) for one in self.changes]
+        return [ChangeBundle((one,), self.words) for one in self.changes]
 
 
 _BY_SEVERAL = frozenset(
@@ -215,16 +215,16 @@ def alters_signature(program: UserProgram, one: Change) -> bool:
     )
 
 
-def bundles(every: Iterable[Change]) -> list[Bundle]:
+def bundles(every: Iterable[Change]) -> list[ChangeBundle]:
     """Return the changes to try; those that others depend on come first."""
-    made: list[Bundle] = []
+    made: list[ChangeBundle] = []
     for index, group in groupby(sorted(every, key=_family), key=_family):
         words, kinds, _ = _FAMILIES[index]
         changes = _distinct(group)
         if kinds[0] in _ALONE:
-            made += [Bundle((one,), words) for one in changes]
+            made += [ChangeBundle((one,), words) for one in changes]
         else:
-            made.append(Bundle(tuple(_compatible(changes)), words))
+            made.append(ChangeBundle(tuple(_compatible(changes)), words))
     return made
 
 

@@ -22,7 +22,7 @@ from fusiondoc.model.change_plan import (
     TriedFix,
     Version,
 )
-from fusiondoc.workflows.fix_bundles import Bundle
+from fusiondoc.workflows.fix_bundles import ChangeBundle
 from fusiondoc.workflows.fix_versions import Versions
 from fusiondoc.workflows.run import Notify
 from fusiondoc.workflows.speeds_in_turns import TimedAhead, speeds_in_turns
@@ -70,7 +70,7 @@ class FixSearch:
         self._timed = timed
         self._notify = notify
         self.original = original
-        self._steps: list[KeptChange] = [KeptChange(Bundle(), original, -1)]
+        self._steps: list[KeptChange] = [KeptChange(ChangeBundle(), original, -1)]
         self.tried: list[TriedFix] = []
         self.untried = 0
         self._progress = ""
@@ -82,10 +82,10 @@ class FixSearch:
         )
         versions.make_room = self._make_room
 
-    def run(self, found: Sequence[Bundle]) -> None:
+    def run(self, found: Sequence[ChangeBundle]) -> None:
         """Try all bundles; those that did not help alone are tried again if
         operators changed after their try."""
-        waiting: list[tuple[int, int, Bundle]] = []
+        waiting: list[tuple[int, int, ChangeBundle]] = []
         rewritten = 0
         for number, bundle in enumerate(found, 1):
             self._progress = f" {number} of {len(found)}"
@@ -106,8 +106,8 @@ class FixSearch:
         self._together([(index, one) for _, index, one in waiting])
 
     def _expected(
-        self, found: Sequence[Bundle], no_gain: Sequence[Bundle]
-    ) -> Iterator[tuple[Bundle, str]]:
+        self, found: Sequence[ChangeBundle], no_gain: Sequence[ChangeBundle]
+    ) -> Iterator[tuple[ChangeBundle, str]]:
         """Predict the versions to measure: changes of source code are assumed to
         help alone, others at most together.
 
@@ -127,7 +127,7 @@ class FixSearch:
             elif _combines(one):
                 others.append(one)
         if len(others) > 1:
-            together = Bundle.of_all(others)
+            together = ChangeBundle.of_all(others)
             yield changes.plus(together), _name(together)
 
     @property
@@ -183,7 +183,7 @@ class FixSearch:
             for step in self._steps:
                 self._ahead.begin(step.version[1], step.version[0].timeable)
 
-    def _begin_timing_of_next(self, bundle: Bundle) -> None:
+    def _begin_timing_of_next(self, bundle: ChangeBundle) -> None:
         """Start processes that time a change of source code while it is run, so
         that they warm up, if cores are idle: a fuser compiles in them for as long
         as in the run."""
@@ -211,7 +211,7 @@ class FixSearch:
         """End the processes that were not needed."""
         self._ahead.close()
 
-    def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
+    def _try_whole(self, bundle: ChangeBundle) -> list[tuple[ChangeBundle, int]]:
         """Try all changes of a bundle at once; if that does not work, one by one.
         Return each bundle with its row."""
         index = self._try(bundle)
@@ -229,7 +229,7 @@ class FixSearch:
 
     # -- the second round -----------------------------------------------------------------------------------
 
-    def _together(self, waiting: Sequence[tuple[int, Bundle]]) -> None:
+    def _together(self, waiting: Sequence[tuple[int, ChangeBundle]]) -> None:
         """Try changes that did not help alone: each line of those that had some
         effect, then all changes at once, and two at a time if that fails or does
         harm."""
@@ -242,13 +242,15 @@ class FixSearch:
         pool = self._pool(waiting)
         if len(pool) < 2:
             return
-        made = self._again(Bundle.of_all(pool))
+        made = self._again(ChangeBundle.of_all(pool))
         if made is ChangeOutcome.KEPT:
             self._without_each(pool)
         elif made is not None and len(pool) > 2:
             self._in_pairs(pool)
 
-    def _pool(self, waiting: Sequence[tuple[int, Bundle]]) -> list[Bundle]:
+    def _pool(
+        self, waiting: Sequence[tuple[int, ChangeBundle]]
+    ) -> list[ChangeBundle]:
         """The changes that may help together: none of their lines is kept yet, and
         they do not exclude each other."""
         kept = set(self.edits)
@@ -262,13 +264,14 @@ class FixSearch:
                 pool.append(bundle)
         return list(_compatible(pool, self.edits))
 
-    def _in_pairs(self, pool: Sequence[Bundle]) -> None:
+    def _in_pairs(self, pool: Sequence[ChangeBundle]) -> None:
         """Try two at a time until a pair helps; neighbouring ones first."""
         numbers = sorted(
             combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0]
         )
         pairs = [
-            Bundle.of_all([pool[first], pool[second]]) for first, second in numbers
+            ChangeBundle.of_all([pool[first], pool[second]])
+            for first, second in numbers
         ]
         changes = self._steps[-1].changes
         self._versions.begin((changes.plus(pair), _name(pair)) for pair in pairs)
@@ -286,7 +289,7 @@ class FixSearch:
             after.ops_fused,
         )
 
-    def _again(self, bundle: Bundle) -> ChangeOutcome | None:
+    def _again(self, bundle: ChangeBundle) -> ChangeOutcome | None:
         """Try a bundle; delete its row unless it helps. None if there is nothing to
         try, or it changed nothing."""
         if self.together_tries >= MOST_TOGETHER or self._left <= 0:
@@ -300,7 +303,7 @@ class FixSearch:
             del self.tried[row]
         return None if outcome is ChangeOutcome.NO_GAIN and nothing else outcome
 
-    def _without_each(self, parts: Sequence[Bundle]) -> None:
+    def _without_each(self, parts: Sequence[ChangeBundle]) -> None:
         """Leave each part out of the last step in turn, and drop the parts that it
         does not need."""
         left = list(parts)
@@ -311,7 +314,9 @@ class FixSearch:
                 or self._left <= 0
             ):
                 return
-            fewer = Bundle.of_all([other for other in left if other is not one])
+            fewer = ChangeBundle.of_all(
+                [other for other in left if other is not one]
+            )
             whole, before = self._steps[-1], self._steps[-2]
             wanted = before.changes.plus(fewer)
             self._left -= 1
@@ -330,7 +335,7 @@ class FixSearch:
 
     # -- one run --------------------------------------------------------------------------------------------
 
-    def _try(self, bundle: Bundle, row: int | None = None) -> int | None:
+    def _try(self, bundle: ChangeBundle, row: int | None = None) -> int | None:
         """Try a bundle and return its row in ``tried``: a new row, or ``row`` from
         an earlier try. None if the bundle no longer applies, or no tries are
         left."""
@@ -366,7 +371,7 @@ class FixSearch:
         return row
 
     def _judged(
-        self, bundle: Bundle, after: Version, before: Version
+        self, bundle: ChangeBundle, after: Version, before: Version
     ) -> ChangeOutcome:
         if after.problem is not None:
             return ChangeOutcome.FAILED
@@ -380,7 +385,7 @@ class FixSearch:
 
     def _tried(
         self,
-        bundle: Bundle,
+        bundle: ChangeBundle,
         outcome: ChangeOutcome,
         before: Version,
         after: Version,
@@ -404,12 +409,12 @@ class KeptChange:
     """The program after a change that was kept; ``row`` is the index of the change
     in ``FixSearch.tried``."""
 
-    changes: Bundle
+    changes: ChangeBundle
     version: tuple[Version, RunRequest]
     row: int
 
 
-def _name(bundle: Bundle) -> str:
+def _name(bundle: ChangeBundle) -> str:
     """Name of the folder of its run."""
     return bundle.kind.name.lower()
 
@@ -418,15 +423,15 @@ def _value(speed: Ratio | None) -> float:
     return 1.0 if speed is None else speed.value
 
 
-def _combines(bundle: Bundle) -> bool:
+def _combines(bundle: ChangeBundle) -> bool:
     """True if other changes may need it: not a change of the model's mode, and not
     another fuser."""
     return not bundle.setting.flags and bundle.setting.fuser is None
 
 
 def _compatible(
-    bundles: Sequence[Bundle], edits: Sequence[TextEdit]
-) -> Iterator[Bundle]:
+    bundles: Sequence[ChangeBundle], edits: Sequence[TextEdit]
+) -> Iterator[ChangeBundle]:
     """Yield the bundles, without those whose edits overlap those of an earlier
     one."""
     kept = list(edits)

@@ -27,7 +27,7 @@ from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import Verification
 from fusiondoc.operators import CONTROL_FLOW
 from fusiondoc.runner.launch import Progress, ShowProgress, run
-from fusiondoc.workflows.fix_bundles import Bundle
+from fusiondoc.workflows.fix_bundles import ChangeBundle
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.runs_ahead import RunsAhead, threads_of_a_run
 from fusiondoc.workflows.speed import interpreted
@@ -78,7 +78,7 @@ class Versions:
         self.make_room: Callable[[], None] = self.end_ahead
         """Ends everything that uses memory beside a run."""
 
-    def begin(self, expected: Iterable[tuple[Bundle, str]]) -> None:
+    def begin(self, expected: Iterable[tuple[ChangeBundle, str]]) -> None:
         """Start the runs of versions that will probably be measured next, if runs
         are made ahead."""
         if not self._ahead.makes_any:
@@ -99,7 +99,7 @@ class Versions:
         """How many more processes this machine has cores for."""
         return self._ahead.room
 
-    def request_of(self, bundle: Bundle, name: str) -> RunRequest | None:
+    def request_of(self, bundle: ChangeBundle, name: str) -> RunRequest | None:
         """The request that ``measure`` will run; None for one that needs a run of
         its own before it."""
         return (
@@ -112,7 +112,9 @@ class Versions:
         """End the runs whose results nobody waits for."""
         self._ahead.end_all()
 
-    def measure(self, bundle: Bundle, name: str) -> tuple[Version, RunRequest]:
+    def measure(
+        self, bundle: ChangeBundle, name: str
+    ) -> tuple[Version, RunRequest]:
         """Run a version of the program.
 
         Raises:
@@ -137,7 +139,7 @@ class Versions:
         self._measured.add(wanted)
         return version, prepared.request
 
-    def _prepared_run(self, bundle: Bundle, name: str) -> _VersionRun:
+    def _prepared_run(self, bundle: ChangeBundle, name: str) -> _VersionRun:
         """The run of a version, with its changed files written."""
         wanted = _wanted(bundle)
         if wanted not in self._prepared:
@@ -150,7 +152,7 @@ class Versions:
         folder = f"{FOLDER}/{self._number}-{slug}"
         return _VersionRun(request, self._capture.path, folder, self._rounding)
 
-    def lines_changed(self, bundle: Bundle) -> tuple[Edit, ...]:
+    def lines_changed(self, bundle: ChangeBundle) -> tuple[Edit, ...]:
         """The whole lines of the unchanged files that a bundle changes, with the
         names used in reports."""
         lines: list[Edit] = []
@@ -170,7 +172,7 @@ class Versions:
                 without_unused(file, [edit for edit in edits if edit.path == path]),
             )
 
-    def _request_of(self, bundle: Bundle) -> RunRequest:
+    def _request_of(self, bundle: ChangeBundle) -> RunRequest:
         overlay: dict[str, str] = {}
         for file, own in self._by_file(_edits_for_the_run(bundle)):
             copy = self._folder / f"{self._number}-{len(overlay)}.py"
@@ -243,7 +245,7 @@ class _Wanted:
     flags: frozenset[str]
 
 
-def _wanted(bundle: Bundle) -> _Wanted:
+def _wanted(bundle: ChangeBundle) -> _Wanted:
     setting = bundle.setting
     return _Wanted(
         frozenset(bundle.edits),
@@ -254,12 +256,12 @@ def _wanted(bundle: Bundle) -> _Wanted:
     )
 
 
-def _in_eval_mode(bundle: Bundle) -> bool:
+def _in_eval_mode(bundle: ChangeBundle) -> bool:
     """True if it is compared with the unchanged program in eval mode."""
     return "--eval" in bundle.setting.flags
 
 
-def _edits_for_the_run(bundle: Bundle) -> list[TextEdit]:
+def _edits_for_the_run(bundle: ChangeBundle) -> list[TextEdit]:
     """The edits, without those of a module that was moved to its device, as the run
     itself freezes it."""
     frozen = {

@@ -19,7 +19,7 @@ from fusiondoc.model.typed_fields import json_within, read_object, sound
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.git_files import git
 from fusiondoc.workflows.lines_of_runs import outside_of
-from fusiondoc.workflows.survey_facts import RunFacts, facts_of
+from fusiondoc.workflows.survey_facts import SurveyedRun, facts_of
 from fusiondoc.workflows.survey_listing import listed
 
 ENDING = ".jsonl"
@@ -189,7 +189,7 @@ def _add_reports(
     unreadable += (NotRead(closed.run, closed.why) for closed in listing.closed)
 
 
-def _line_of_facts(facts: RunFacts, day: str) -> RunLine:
+def _line_of_facts(facts: SurveyedRun, day: str) -> RunLine:
     """Return the line of a report that was read in part. Its time of day is the
     local time in the name of its capture."""
     row, plan = facts.row, facts.plan
@@ -217,7 +217,7 @@ def _line_of_facts(facts: RunFacts, day: str) -> RunLine:
     )
 
 
-def _groups(facts: RunFacts) -> Iterator[GroupLine]:
+def _groups(facts: SurveyedRun) -> Iterator[GroupLine]:
     for group in facts.plan.groups:
         yield GroupLine(
             group.key.phase, group.key.ops, group.key.source_lines, group.instances

@@ -19,7 +19,7 @@ from typing import Any
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.commit import commit_of
-from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.ending import Result, RunSeconds
 from fusiondoc.captures.model_identity import check_model_name, of_file
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
 from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
@@ -395,7 +395,9 @@ class LiveRun:
                 exit_status=0 if ended_well else 1,
                 interrupted=kind is not None
                 and issubclass(kind, KeyboardInterrupt),
-                seconds=Seconds(child=round(time.perf_counter() - self._began, 4)),
+                seconds=RunSeconds(
+                    child=round(time.perf_counter() - self._began, 4)
+                ),
                 log_bytes=self.log.stat().st_size,
             )
         )

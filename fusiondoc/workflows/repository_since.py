@@ -24,7 +24,7 @@ _MOST_FOR_LINE_ENDS = 16 << 20
 """Most bytes of a file whose line ends are normalised for the comparison."""
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file of a commit."""
 
     kind: str
@@ -40,7 +40,7 @@ class RepositorySince:
     root: Path
     commit: str
     """The first digits of its name."""
-    before: dict[str, Entry]
+    before: dict[str, TreeEntry]
     now: frozenset[str]
     """Files that git tracks, and untracked files that it does not ignore."""
     inner: frozenset[str]
@@ -146,7 +146,7 @@ def repository_since(folder: Path, rev: str) -> RepositorySince:
     )
 
 
-def _entry(line: bytes) -> tuple[str, Entry]:
+def _entry(line: bytes) -> tuple[str, TreeEntry]:
     """A line of ``git ls-tree``: ``mode type object<TAB>path``."""
     facts, _, path = line.partition(b"\t")
     mode, type_, blob = facts.decode().split()
@@ -157,10 +157,12 @@ def _entry(line: bytes) -> tuple[str, Entry]:
         if mode == "120000"
         else "file"
     )
-    return os.fsdecode(path), Entry(kind, blob)
+    return os.fsdecode(path), TreeEntry(kind, blob)
 
 
-def _files_now(root: Path, before: dict[str, Entry]) -> tuple[set[str], set[str]]:
+def _files_now(
+    root: Path, before: dict[str, TreeEntry]
+) -> tuple[set[str], set[str]]:
     """Files of the working tree that are there, and those of repositories inside
     it."""
     listed = (
@@ -194,7 +196,7 @@ def _below(root: Path, folder: Path) -> Iterator[str]:
             yield (Path(above) / name).relative_to(root).as_posix()
 
 
-def _is_content(file: Path, entry: Entry) -> bool:
+def _is_content(file: Path, entry: TreeEntry) -> bool:
     with open_regular(file) as opened:
         data = opened.read()
     if _blob_of(data, entry) == entry.blob:
@@ -204,7 +206,7 @@ def _is_content(file: Path, entry: Entry) -> bool:
     return _blob_of(data.replace(b"\r\n", b"\n"), entry) == entry.blob
 
 
-def _blob_of(data: bytes, entry: Entry) -> str:
+def _blob_of(data: bytes, entry: TreeEntry) -> str:
     """The name of a content in git: SHA-1, or SHA-256 in a repository with such
     names."""
     made = hashlib.sha256 if len(entry.blob) == 64 else hashlib.sha1

@@ -157,7 +157,7 @@ def silent(line: str) -> None:
 
 
 @dataclass(frozen=True)
-class Ran:
+class FinishedRun:
     """A finished run. ``failed`` is the error that ended it, to be raised after the
     report."""
 
@@ -241,7 +241,7 @@ def run_target(
     *,
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
-) -> Ran:
+) -> FinishedRun:
     """Run the target once and pass on the notes of the probe.
 
     Raises:
@@ -261,12 +261,12 @@ def run_target(
     failed = capture.failure()
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed
-    return Ran(capture, failed)
+    return FinishedRun(capture, failed)
 
 
 def report_run(
     request: RunRequest,
-    ran: Ran,
+    ran: FinishedRun,
     *,
     follow_ups: FollowUps = FollowUps(),
     peak: float | None = None,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.survey_answers import Duplicate
-from fusiondoc.workflows.survey_facts import RunFacts, digest, preference
+from fusiondoc.workflows.survey_facts import SurveyedRun, digest, preference
 from fusiondoc.workflows.survey_listing import UNKNOWN, ListedRun, at_hand
 from fusiondoc.workflows.survey_tallies import RunSums, read_chunk
 
@@ -100,7 +100,7 @@ class Contents:
         for packed in more.facts:
             self._take_run(pickle.loads(packed))
 
-    def _take_run(self, run: RunFacts) -> None:
+    def _take_run(self, run: SurveyedRun) -> None:
         content = run.row.digest, run.row.model
         name, kept = run.row.run, self._kept.get(content)
         if kept is None:

@@ -81,7 +81,7 @@ def _bytes_of(file: Path) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class SurveyedRun:
     """The facts of one run."""
 
     row: RunRow
@@ -94,7 +94,7 @@ class RunFacts:
     """Time of day, ``hh:mm:ss``."""
 
 
-def facts_of(item: ListedRun) -> RunFacts:
+def facts_of(item: ListedRun) -> SurveyedRun:
     """Read the facts of one run.
 
     Raises:
@@ -139,7 +139,7 @@ _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 
 
-def facts_of_report(report: Report, name: str, created: str) -> RunFacts:
+def facts_of_report(report: Report, name: str, created: str) -> SurveyedRun:
     """Return the facts of a given report.
 
     Args:
@@ -155,7 +155,7 @@ def _facts(
     kind: str,
     content_digest: str,
     created: str | None = None,
-) -> RunFacts:
+) -> SurveyedRun:
     """Return the facts of a report; ``created``: when its capture was made."""
     target, name = report.target, item.name
     environment = {key: value or None for key, value in report.environment.items()}
@@ -193,7 +193,7 @@ def _facts(
     )
     plan = plan_of(report, groups.facts, groups.nodes)
     time = time_of(target.capture or "", name, created)
-    return RunFacts(row, groups.facts, reasons, kernels, plan, time)
+    return SurveyedRun(row, groups.facts, reasons, kernels, plan, time)
 
 
 def _step_ms(steps: Steps | SavedSteps | None) -> float | None:

@@ -23,7 +23,7 @@ ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
 for that reason."""
 
 
-class Operator(NamedTuple):
+class LocatedOperator(NamedTuple):
     """An operator and its source position. ``column`` is -1 where it is not
     known."""
 
@@ -39,14 +39,14 @@ class PlannedGroup(NamedTuple):
     """A group of a plan."""
 
     key: GroupKey
-    operators: tuple[Operator, ...]
+    operators: tuple[LocatedOperator, ...]
     instances: int
 
 
-class Outside(NamedTuple):
+class OutsideOperators(NamedTuple):
     """Operators in no group."""
 
-    operator: Operator
+    operator: LocatedOperator
     phase: str | None
     code: str
     nodes: int
@@ -58,7 +58,7 @@ class RunPlan:
 
     digest: str
     groups: tuple[PlannedGroup, ...]
-    outside: tuple[Outside, ...]
+    outside: tuple[OutsideOperators, ...]
     backward: bool | None
     """True if a backward pass ran: its log has one, or it was run with --backward;
     None for a script without one."""
@@ -80,7 +80,7 @@ def plan_of(
     )
     outside = sorted(
         {
-            Outside(_operator(row), row.phase, row.reason.code, row.count)
+            OutsideOperators(_operator(row), row.phase, row.reason.code, row.count)
             for row in report.unfused
             if row.ran is not False
         },
@@ -108,10 +108,10 @@ def plan_of(
 _FOLDERS = re.compile(r"[/\\]")
 
 
-def _operator(node: OpNode | Unfused | SavedUnfused) -> Operator:
+def _operator(node: OpNode | Unfused | SavedUnfused) -> LocatedOperator:
     source = Source.parse(node.user_source or node.source)
     if source is None:
-        return Operator(node.op, "", 0, -1)
+        return LocatedOperator(node.op, "", 0, -1)
     column = source.column
     inner = Source.parse(node.source)
     if (
@@ -120,7 +120,7 @@ def _operator(node: OpNode | Unfused | SavedUnfused) -> Operator:
         and inner.at_line.endswith(source.at_line)
     ):
         column = inner.column
-    return Operator(
+    return LocatedOperator(
         node.op,
         _FOLDERS.split(source.file)[-1],
         source.line,

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from fusiondoc.comparison.group_match import GroupInstance, items_of, match
 from fusiondoc.comparison.positions import Positions
 from fusiondoc.model.report import Group, OpNode, Report
-from fusiondoc.workflows.survey_plans import Operator, RunPlan
+from fusiondoc.workflows.survey_plans import LocatedOperator, RunPlan
 from fusiondoc.workflows.survey_tracks import FORMULA, NOWHERE, Programs, Track
 
 
@@ -101,7 +101,9 @@ def _as_report(programs: Programs, plan: RunPlan) -> _AsReport:
     )
 
 
-def _source(programs: Programs, plan: RunPlan, operator: Operator) -> str | None:
+def _source(
+    programs: Programs, plan: RunPlan, operator: LocatedOperator
+) -> str | None:
     """The source position of an operator, with its line's number in all programs of
     the model: lines matched between programs have equal numbers."""
     line = programs.line(plan, operator)

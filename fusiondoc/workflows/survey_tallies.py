@@ -23,7 +23,7 @@ from fusiondoc.model.survey_answers import (
     Work,
     is_since,
 )
-from fusiondoc.workflows.survey_facts import RunFacts, facts_of
+from fusiondoc.workflows.survey_facts import SurveyedRun, facts_of
 from fusiondoc.workflows.survey_keys import NS, GroupKey, KernelKey, ReasonKey
 from fusiondoc.workflows.survey_listing import ListedRun
 from fusiondoc.workflows.survey_losses import id_of, losses
@@ -75,7 +75,7 @@ class RunSums:
         self.kernels: dict[KernelKey, list[_Kernel]] = defaultdict(list)
         self.unreadable: list[Unreadable] = []
 
-    def add(self, run: RunFacts) -> None:
+    def add(self, run: SurveyedRun) -> None:
         """Add a run."""
         row = run.row
         self._name(run)
@@ -111,7 +111,7 @@ class RunSums:
             self.kernels[kernel] = [_joined([*self.kernels[kernel], *found])]
         self.unreadable += other.unreadable
 
-    def rename(self, name: str, run: RunFacts) -> None:
+    def rename(self, name: str, run: SurveyedRun) -> None:
         """Give an added run the name and day of ``run``, another file with the same
         content."""
         del self.rows[name]
@@ -119,7 +119,7 @@ class RunSums:
         self.plans.rename(name, run.row.run)
         self._name(run)
 
-    def _name(self, run: RunFacts) -> None:
+    def _name(self, run: SurveyedRun) -> None:
         self.rows[run.row.run] = run.row
         if run.time is not None:
             self.times[run.row.run] = run.time
@@ -148,7 +148,7 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
 
 
 def read_chunk(
-    items: Sequence[ListedRun], notify: Callable[[RunFacts], None] | None = None
+    items: Sequence[ListedRun], notify: Callable[[SurveyedRun], None] | None = None
 ) -> RunSums:
     """The work of one worker: a file that cannot be read never ends the others.
     ``notify`` is called for each run."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.alignment import Marks, align
-from fusiondoc.workflows.survey_plans import Operator, RunPlan
+from fusiondoc.workflows.survey_plans import LocatedOperator, RunPlan
 
 Line = tuple[str, int]
 """(file, line)."""
@@ -52,7 +52,7 @@ class _Program:
     def __init__(self) -> None:
         self.marks: dict[Line, set[tuple[str, int]]] = defaultdict(set)
 
-    def add(self, operators: Iterable[Operator]) -> None:
+    def add(self, operators: Iterable[LocatedOperator]) -> None:
         for operator in operators:
             self.marks[operator.file, operator.line].add(
                 (operator.op, operator.column)
@@ -66,11 +66,11 @@ class _Program:
         return found
 
 
-def _is_line(operator: Operator) -> bool:
+def _is_line(operator: LocatedOperator) -> bool:
     return bool(operator.file) and not operator.file.startswith("<")
 
 
-def _operators(plan: RunPlan) -> list[Operator]:
+def _operators(plan: RunPlan) -> list[LocatedOperator]:
     found = [operator for group in plan.groups for operator in group.operators]
     return [
         operator
@@ -100,7 +100,7 @@ class Programs:
         """The program of a plan; None if it names no line."""
         return self._of_plan[plan.digest]
 
-    def line(self, plan: RunPlan, operator: Operator) -> int:
+    def line(self, plan: RunPlan, operator: LocatedOperator) -> int:
         """The line of an operator, as a number that is valid in all programs."""
         if not _is_line(operator):
             return FORMULA if operator.file else NOWHERE

@@ -24,7 +24,7 @@ from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
 )
 from fusiondoc.diagnosis.of_fusers.inductor_rows import (
     CallKey,
-    GroupKey,
+    FinalNodeKey,
     Member,
     ReportedGraph,
     call_key,
@@ -149,7 +149,7 @@ class CompiledRows:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _groups(self, before: int) -> list[Group]:
-        rows: dict[GroupKey, list[Member]] = {}
+        rows: dict[FinalNodeKey, list[Member]] = {}
         for graph in self.graphs:
             for node in graph.found.nodes:
                 if node.role is Role.GROUP:
@@ -175,7 +175,7 @@ class CompiledRows:
     def _group(
         self,
         id_: str,
-        key: GroupKey,
+        key: FinalNodeKey,
         members: Sequence[Member],
         respecialises: str | None,
     ) -> Group:

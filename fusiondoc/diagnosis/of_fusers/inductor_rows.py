@@ -55,7 +55,7 @@ _CODE_OF_CALL: Mapping[CallKind, str] = {
 
 
 @dataclass(frozen=True)
-class GroupKey:
+class FinalNodeKey:
     """The key by which final nodes share a row."""
 
     kind: str
@@ -154,9 +154,9 @@ def _language(found: FinalGraph, node: ComputingNode) -> str:
     return languages.pop() if len(languages) == 1 else ""
 
 
-def group_key(graph: ReportedGraph, node: ComputingNode) -> GroupKey:
+def group_key(graph: ReportedGraph, node: ComputingNode) -> FinalNodeKey:
     final = node.final
-    return GroupKey(
+    return FinalNodeKey(
         group_kind(graph.found, node),
         graph.graph.phase,
         graph.graph.rank,

@@ -67,7 +67,7 @@ class ApartCause(Enum):
 
 
 @dataclass(frozen=True)
-class Text:
+class RefusalText:
     """A text with which torch states a refusal."""
 
     cause: ApartCause
@@ -87,14 +87,16 @@ class Text:
 
 def _text(
     cause: ApartCause, pattern: str, since: int = 6, until: int | None = None
-) -> Text:
+) -> RefusalText:
     """A text of torch 2.``since`` to 2.``until``."""
-    return Text(cause, pattern, (2, since), None if until is None else (2, until))
+    return RefusalText(
+        cause, pattern, (2, since), None if until is None else (2, until)
+    )
 
 
 _PAIRS = r" \(.*\), \(.*\)"
 
-TEXTS: tuple[Text, ...] = (
+TEXTS: tuple[RefusalText, ...] = (
     _text(ApartCause.CALL, r"node1 is extern or nop", until=11),
     _text(ApartCause.CALL, r"node1 is nop", 12),
     _text(ApartCause.CALL, r"node1 is extern but not a triton kernel", 12),

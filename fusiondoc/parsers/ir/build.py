@@ -48,7 +48,7 @@ recognised by the section that names them."""
 class Sections:
     """The sections of one dump, in print order."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: DumpProblems) -> None:
         self.complete = True
         self._problems = problems
         self._sections: list[SubgraphSection] = []
@@ -111,7 +111,7 @@ QUOTED = 80
 """Number of characters of a line that are quoted."""
 
 
-class Problems:
+class DumpProblems:
     """Problems in the order in which they were found, and the numbers of the lines
     that are not IR."""
 
@@ -163,7 +163,7 @@ class Builder:
     list)."""
 
     def __init__(self) -> None:
-        self.problems = Problems()
+        self.problems = DumpProblems()
         self.sections = Sections(self.problems)
         self.graph: Graph | None = None
         self.nodes: list[Node] = []

@@ -55,7 +55,7 @@ class PatternedPart(Generic[Part]):
 
     __slots__ = ("_pattern", "_texts")
 
-    def __init__(self, pattern: Pattern, texts: str) -> None:
+    def __init__(self, pattern: FormPattern, texts: str) -> None:
         self._pattern = pattern
         self._texts = texts
 
@@ -233,7 +233,7 @@ def _is_constant(value: object) -> bool:
     return value is None or isinstance(value, (int, float))
 
 
-class Pattern(NamedTuple):
+class FormPattern(NamedTuple):
     """A part of the result of reading, for all graphs of a form."""
 
     data: bytes
@@ -260,7 +260,7 @@ class Pattern(NamedTuple):
 class Patterns(NamedTuple):
     """The result of reading for all graphs of a form, part by part."""
 
-    parts: Sequence[Pattern]
+    parts: Sequence[FormPattern]
     used: Sequence[int | Composed]
     """The numbers of the texts of a graph that its parts contain, and the canonical
     graphs whose digests they contain."""
@@ -295,11 +295,11 @@ def patterns_of(
     return Patterns(patterns, slots.used())
 
 
-def _pattern_of(part: object, slots: _Slots) -> Pattern:
+def _pattern_of(part: object, slots: _Slots) -> FormPattern:
     out = io.BytesIO()
     writer = _Writer(out, slots)
     writer.dump(part)
     last = len(writer.others) - 1
     composed = [(last - index, parts) for index, parts in writer.composed.items()]
     digests = [(last - index, slot) for index, slot in writer.digests.items()]
-    return Pattern(out.getvalue(), composed, digests, writer.others[::-1])
+    return FormPattern(out.getvalue(), composed, digests, writer.others[::-1])

@@ -391,7 +391,7 @@ _DEVICE = "S-DeviceName"
 
 
 @dataclass(frozen=True)
-class Profile:
+class LaunchProfile:
     """One launch of a kernel."""
 
     kernel: str
@@ -409,7 +409,7 @@ def header_of(line: bytes) -> tuple[str, ...] | None:
     return cells if cells[:2] == COLUMNS[:2] else None
 
 
-def profile_of(line: bytes, columns: tuple[str, ...]) -> Profile | None:
+def profile_of(line: bytes, columns: tuple[str, ...]) -> LaunchProfile | None:
     """Return a row of the table; None if its cells do not fit the columns."""
     cells = _CELL.findall(line.decode("utf-8", "replace"))
     if _DEVICE in columns and len(cells) > len(columns):
@@ -424,7 +424,7 @@ def profile_of(line: bytes, columns: tuple[str, ...]) -> Profile | None:
         return None
     smem = _numbers(row.get("S-Smem[Dyn,Stat]", ""))
     registers = _numbers(row.get("S-Regs", ""))
-    return Profile(
+    return LaunchProfile(
         row["S-KerName"],
         row.get("S-KerTm(ms)", ""),
         row.get("S-EffBw(GB/s)", ""),

@@ -31,7 +31,7 @@ from fusiondoc.parsers.lines.outer_prefix import (
     sample_of,
     with_those_of_tracebacks,
 )
-from fusiondoc.parsers.lines.wrapped_rows import ESCAPES, Layers
+from fusiondoc.parsers.lines.wrapped_rows import ESCAPES, NestedWraps
 
 _KNOWN = tuple(
     re.compile(form)
@@ -215,7 +215,7 @@ def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     return None
 
 
-class Stretch(NamedTuple):
+class ProcessLines(NamedTuple):
     """Consecutive lines of one process, without colours and outer prefix."""
 
     tag: Tag
@@ -264,14 +264,14 @@ class TaggedLog:
         next one; see ``may_leave``."""
         self._rest = rest
 
-    def stretches(self) -> Iterator[Stretch]:
+    def stretches(self) -> Iterator[ProcessLines]:
         """Yield all lines, in order."""
         around = _Around()
         tagged = False
         for text in around.whole_lines(self._chunks()):
             prefix = around.prefix
             if prefix is None:
-                yield Stretch(None, self._behind_rest(text))
+                yield ProcessLines(None, self._behind_rest(text))
                 continue
             if not tagged:
                 tagged = True
@@ -293,7 +293,7 @@ class TaggedLog:
             chunks = read_chunks(self._log, self._cut)
         else:
             chunks = whole_lines(self._blocks, self._cut)
-        coloured: Layers | None = None
+        coloured: NestedWraps | None = None
         is_first = True
         for chunk in chunks:
             if self._read is not None:
@@ -308,12 +308,12 @@ class TaggedLog:
         if coloured is not None and (text := clean(coloured.rest())):
             yield text
 
-    def _left(self) -> Iterator[Stretch]:
+    def _left(self) -> Iterator[ProcessLines]:
         """Yield the lines that were left, since no text follows with which they
         could be read."""
         rest, self._rest, self.may_leave = self._rest, b"", None
         if rest:
-            yield Stretch(None, rest)
+            yield ProcessLines(None, rest)
 
     def _behind_rest(self, text: bytes) -> bytes:
         """Return the lines that were left and these lines, which may be left as
@@ -326,7 +326,7 @@ class TaggedLog:
 
     def _of_processes(
         self, outer: OuterPrefix, lines: list[bytes]
-    ) -> Iterator[Stretch]:
+    ) -> Iterator[ProcessLines]:
         tags = self._tags
         stretch: list[bytes] = []
         for line in lines:
@@ -334,11 +334,11 @@ class TaggedLog:
             owner = tags.tag(prefix) if prefix is not None else tags.current
             if owner != tags.current:
                 if stretch:
-                    yield Stretch(tags.current, b"\n".join((*stretch, b"")))
+                    yield ProcessLines(tags.current, b"\n".join((*stretch, b"")))
                 stretch, tags.current = [], owner
             stretch.append(rest)
         if stretch:
-            yield Stretch(tags.current, b"\n".join((*stretch, b"")))
+            yield ProcessLines(tags.current, b"\n".join((*stretch, b"")))
 
 
 class _Around:
@@ -350,9 +350,9 @@ class _Around:
         self.prefix: OuterPrefix | None = None
         self.sample: list[bytes] | None = None
         """Lines of the last chunk from which the prefix was learnt."""
-        self._rows_of_objects = Layers()
+        self._rows_of_objects = NestedWraps()
         self._objects: JsonObjects | None = None
-        self._rows = Layers()
+        self._rows = NestedWraps()
         self._learnt = False
         self._first = True
         self._left_to_compare = SAMPLE
@@ -385,10 +385,10 @@ class _Around:
             first = text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
             self._objects = JsonObjects.learn(first, MARKER.search)
             if self._objects is None:
-                rows = self._rows_of_objects = Layers.learn(first)
+                rows = self._rows_of_objects = NestedWraps.learn(first)
             else:
                 first = self._out_of_objects(self._objects, first)
-                rows = self._rows = Layers.learn(first)
+                rows = self._rows = NestedWraps.learn(first)
             self._learnt = bool(rows)
             if self._learnt:
                 self.prefix = OuterPrefix.of_every_line(rows.of(first))
@@ -419,13 +419,13 @@ class _Around:
     def _learn(self, sample: Sequence[bytes]) -> None:
         """Learn the rows, the objects and the prefix inside them."""
         self._learnt = True
-        self._rows_of_objects = Layers.learn(sample)
+        self._rows_of_objects = NestedWraps.learn(sample)
         lines = self._rows_of_objects.of(sample)
         objects = JsonObjects.learn(lines, MARKER.search)
         self._objects = self._objects or objects
         if objects is not None:
             lines = self._out_of_objects(objects, lines)
-            self._rows = Layers.learn(lines)
+            self._rows = NestedWraps.learn(lines)
             lines = self._rows.of(lines)
         self.sample = lines
         learnt = OuterPrefix.learn(lines) or OuterPrefix.learn(lines, BEGINS)
@@ -466,7 +466,7 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
             number += 1
 
 
-def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
+def _rows_with_colours(chunk: bytes, is_first: bool) -> NestedWraps | None:
     """Return the layers of a log that was broken by a tool which counts colours as
     part of the width of a row, or which splits lines anywhere, even within a
     colour; None if its first lines do not show it yet.
@@ -480,17 +480,19 @@ def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
     if sample is None and not is_first:
         return None
     lines = sample or chunk.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
-    rows = Layers.learn(lines)
+    rows = NestedWraps.learn(lines)
     if rows.of_pieces is not None:
         return rows.of_pieces
     seen = (
-        Layers.learn(clean(b"".join(line + b"\n" for line in lines)).split(b"\n"))
+        NestedWraps.learn(
+            clean(b"".join(line + b"\n" for line in lines)).split(b"\n")
+        )
         if rows
         else rows
     )
     if rows.going_on > seen.going_on:
         return rows
-    return Layers() if sample is not None else None
+    return NestedWraps() if sample is not None else None
 
 
 _ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")

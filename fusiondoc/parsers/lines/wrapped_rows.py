@@ -327,7 +327,7 @@ class MarkedPieces:
 Layer = WrappedRows | MarkedPieces
 
 
-class Layers:
+class NestedWraps:
     """The rows of a log that one tool has broken, and then another: the rows of the
     last tool are joined first."""
 
@@ -349,7 +349,7 @@ class Layers:
         return bool(self._layers)
 
     @classmethod
-    def learn(cls, sample: Sequence[bytes]) -> Layers:
+    def learn(cls, sample: Sequence[bytes]) -> NestedWraps:
         """Return the layers of a sample; no layer if its lines are whole."""
         layers: list[Layer] = []
         lines = list(sample)
@@ -379,11 +379,11 @@ class Layers:
         return cls(layers, going_on, whole)
 
     @property
-    def of_pieces(self) -> Layers | None:
+    def of_pieces(self) -> NestedWraps | None:
         """The first layer alone, if it joins marked pieces; else None."""
         first = self._layers[:1]
         return (
-            Layers(first)
+            NestedWraps(first)
             if any(isinstance(layer, MarkedPieces) for layer in first)
             else None
         )

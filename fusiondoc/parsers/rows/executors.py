@@ -54,7 +54,7 @@ _Print = tuple[int, int, PlanUse]
 
 
 @dataclass(frozen=True)
-class PlanPrint:
+class PrintedUse:
     """One print of a plan; ``at``: the position of its first line."""
 
     __slots__ = ("at", "use")
@@ -70,7 +70,7 @@ class PlanPrint:
 class Executor:
     """One graph executor, or all bare prints of one plan."""
 
-    prints: tuple[PlanPrint, ...]
+    prints: tuple[PrintedUse, ...]
     """The print of the fusion pass and the print of the optimised graph, or one of
     the two; bare prints in order."""
     bare: bool = False
@@ -234,14 +234,14 @@ def _repeats(prints: Sequence[_Print], size: int, lines: int) -> bool:
 
 def _paired(
     prints: Iterable[_Print], plans: _ComparedPlans
-) -> list[list[PlanPrint]]:
+) -> list[list[PrintedUse]]:
     """Return the prints of each executor, with the executors in order of their
     first prints."""
-    executors: list[list[PlanPrint]] = []
-    bare: dict[int, list[PlanPrint]] = {}
-    pending: list[tuple[list[PlanPrint], _Compared]] = []
+    executors: list[list[PrintedUse]] = []
+    bare: dict[int, list[PrintedUse]] = {}
+    pending: list[tuple[list[PrintedUse], _Compared]] = []
     for at, number, use in prints:
-        one = PlanPrint(use, at)
+        one = PrintedUse(use, at)
         if use.level == PlanLevel.PRINT and number in bare:
             bare[number].append(one)
             continue
@@ -273,7 +273,7 @@ def _first_that_becomes(
 
 
 def _outside(
-    paired: Iterable[list[PlanPrint]],
+    paired: Iterable[list[PrintedUse]],
     profiled: Mapping[tuple[str, ...], Sequence[int]],
 ) -> dict[tuple[str, ...], list[int]]:
     """Return the positions where profiling of the program's gradients began.
@@ -351,10 +351,10 @@ class _Fallbacks:
         """The number of gradients of other regions with a plan so far."""
         self._gradients_of_fallbacks = 0
 
-    def executors(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
+    def executors(self, paired: Iterable[list[PrintedUse]]) -> Iterator[Executor]:
         """The executors whose prints these are, in order; those of fallback functions
         behind the plan of the region that they stand for."""
-        early: list[list[PlanPrint]] = []
+        early: list[list[PrintedUse]] = []
         for prints in paired:
             if self._is_early(prints[0].use):
                 early.append(prints)
@@ -366,7 +366,7 @@ class _Fallbacks:
         for prints in early:
             yield self._known(prints)
 
-    def _known(self, prints: list[PlanPrint]) -> Executor:
+    def _known(self, prints: list[PrintedUse]) -> Executor:
         executor = self._executor(prints)
         self._remember(executor)
         return executor
@@ -384,7 +384,7 @@ class _Fallbacks:
             for region, stands_for in self._regions
         )
 
-    def _executor(self, prints: list[PlanPrint]) -> Executor:
+    def _executor(self, prints: list[PrintedUse]) -> Executor:
         use, at = prints[0].use, prints[0].at
         if use.level == PlanLevel.PRINT:
             return Executor(tuple(prints), bare=True, known=self._shown(use))

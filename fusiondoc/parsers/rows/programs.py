@@ -59,7 +59,7 @@ class PlansOfStream(NamedTuple):
         return None if index is None else self.rows[index - self.first]
 
 
-class Programs(NamedTuple):
+class ProgramRows(NamedTuple):
     rows: tuple[Program, ...]
     left_out: int
     """Number of distinct plans that are not in ``rows``."""
@@ -67,7 +67,7 @@ class Programs(NamedTuple):
 
 def programs_of(
     streams: Iterable[PlansOfStream], files: Sequence[str], sources: SourceMap
-) -> Programs:
+) -> ProgramRows:
     """Return the programs of all streams, in order of appearance."""
     table = _ProgramTable(files, sources)
     for stream in streams:
@@ -101,8 +101,8 @@ class _ProgramTable:
         if regions:
             self._tie_regions(made)
 
-    def finished(self) -> Programs:
-        return Programs(
+    def finished(self) -> ProgramRows:
+        return ProgramRows(
             tuple(self._programs), sum(index < 0 for index in self._seen.values())
         )
 
