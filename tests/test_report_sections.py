@@ -36,8 +36,8 @@ from fusiondoc.rendering.values import (
     Count,
     Duration,
     Gauge,
+    IdLinks,
     Millis,
-    Reference,
     Text,
 )
 from fusiondoc.reports import render_report
@@ -72,7 +72,7 @@ def test_an_optional_column_goes_where_nothing_in_it_is_known_and_never_for_room
     def table(groups: tuple[str, ...]) -> Table:
         return Table(
             columns,
-            (Row((Text("forward"), Reference(groups), Text("because " * 20))),),
+            (Row((Text("forward"), IdLinks(groups), Text("because " * 20))),),
         )
 
     assert "groups" not in on_a_terminal(table(()))

@@ -9,7 +9,14 @@ from enum import Flag
 
 from fusiondoc.model import dataclass
 from fusiondoc.rendering.picture_blocks import PICTURES, Bars, PictureBlock
-from fusiondoc.rendering.values import Cause, Cell, Gauge, Quotes, Status, Tone
+from fusiondoc.rendering.values import (
+    Cell,
+    Gauge,
+    Quotes,
+    ShownReason,
+    Status,
+    Tone,
+)
 
 
 class Formats(Flag):
@@ -55,7 +62,7 @@ class Row:
     """
 
     cells: tuple[Cell, ...]
-    above: str | Cause | None = None
+    above: str | ShownReason | None = None
     narrow: tuple[str, str] | None = None
 
 
@@ -85,7 +92,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Facts:
+class NamedValues:
     """Names and values."""
 
     rows: tuple[tuple[str, str | Cell], ...]
@@ -189,7 +196,7 @@ class Diff:
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeBlock:
     """Lines that keep their breaks: a program, commands to copy.
 
     Args: text: the lines, with their breaks. label: their name for a screen reader.
@@ -212,7 +219,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Step:
+class ListedChange:
     """A change to make.
 
     Args:
@@ -237,25 +244,25 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Steps:
+class ChangeList:
     """Changes in their order. ``first`` is the number of the first row."""
 
-    rows: tuple[Step, ...]
+    rows: tuple[ListedChange, ...]
     first: int = 1
 
 
 Block = (
     Table
-    | Facts
+    | NamedValues
     | Remarks
     | Sentences
     | Heading
     | Items
     | Entries
     | Diff
-    | Code
+    | CodeBlock
     | Command
-    | Steps
+    | ChangeList
     | PictureBlock
 )
 
@@ -301,7 +308,7 @@ class Card:
     def rows_class(self) -> str:
         """The class of the rows in the pages' style: reasons, kernels with bars, or
         names with their numbers."""
-        if isinstance(self.rows[0][0], (Cause, Status)):
+        if isinstance(self.rows[0][0], (ShownReason, Status)):
             return "whys"
         return (
             "light"
@@ -388,7 +395,7 @@ def _with_columns(table: Table, format_: Formats) -> Table:
 
 
 def _holds(block: Block) -> bool:
-    if isinstance(block, (Diff, Heading, Command, Code)):
+    if isinstance(block, (Diff, Heading, Command, CodeBlock)):
         return bool(block.text)
     if isinstance(block, (Remarks, Sentences)):
         return bool(block.lines)

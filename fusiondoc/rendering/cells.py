@@ -22,25 +22,25 @@ from fusiondoc.rendering.units import (
 )
 from fusiondoc.rendering.values import (
     Bytes,
-    Cause,
     Cell,
     Count,
-    Difference,
-    Dimensions,
     Duration,
+    Extents,
     Factor,
     Gauge,
+    IdLinks,
     Megabytes,
     Micros,
     Millis,
     Named,
-    Position,
-    Positions,
     Quotes,
     Rate,
-    Reference,
+    ResultDifference,
     Seconds,
     Share,
+    ShownPosition,
+    ShownPositions,
+    ShownReason,
     Snippet,
     Sparkline,
     Status,
@@ -71,7 +71,7 @@ def written(cell: Cell, notation: Notation) -> str:
             return notation.known(number, size)
         case Megabytes(number):
             return notation.known(number, megabytes)
-        case Dimensions(extents):
+        case Extents(extents):
             return notation.dimensions(extents)
         case Share(part):
             return notation.known(part, share)
@@ -79,9 +79,9 @@ def written(cell: Cell, notation: Notation) -> str:
             return notation.known(rate, whole)
         case Factor(factor):
             return notation.known(factor, ratio)
-        case Difference(value):
+        case ResultDifference(value):
             return notation.known(value, difference)
-        case Reference(ids, most):
+        case IdLinks(ids, most):
             return _listed(ids, most)
         case Named(identifier, name):
             return f"{identifier} {name}"
@@ -89,15 +89,15 @@ def written(cell: Cell, notation: Notation) -> str:
             return text
         case Types():
             return _types(cell)
-        case Position(where):
+        case ShownPosition(where):
             return where
-        case Positions(positions):
+        case ShownPositions(positions):
             return _listed(
                 tuple(position.where for position in positions), _MOST_POSITIONS
             )
         case Quotes():
             return _quoted(cell)
-        case Cause(code, text):
+        case ShownReason(code, text):
             return f"{code} {text}"
         case Sparkline(values):
             return sparkline(values)

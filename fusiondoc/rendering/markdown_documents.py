@@ -9,21 +9,21 @@ from typing import Any
 
 from fusiondoc.rendering.blocks import (
     Block,
-    Code,
+    ChangeList,
+    CodeBlock,
     Command,
     Diff,
     Document,
     Entries,
-    Facts,
     Formats,
     Heading,
     Item,
     Items,
+    ListedChange,
+    NamedValues,
     Remarks,
     Section,
     Sentences,
-    Step,
-    Steps,
     Table,
     shown,
 )
@@ -32,20 +32,20 @@ from fusiondoc.rendering.printable import markdown, markdown_code, one_line, vis
 from fusiondoc.rendering.units import PAGE
 from fusiondoc.rendering.values import (
     Bytes,
-    Cause,
     Cell,
     Count,
-    Dimensions,
     Duration,
+    Extents,
     Factor,
     Megabytes,
     Micros,
     Millis,
     Named,
-    Position,
-    Positions,
     Rate,
     Seconds,
+    ShownPosition,
+    ShownPositions,
+    ShownReason,
     Snippet,
 )
 
@@ -115,20 +115,20 @@ def blocks_of(section: Section, room: int) -> Iterator[str]:
 def _block(block: Block, room: int) -> Iterator[str]:
     if isinstance(block, Table):
         yield from _table(block, room)
-    elif isinstance(block, (Facts, Remarks, Items, Entries)):
+    elif isinstance(block, (NamedValues, Remarks, Items, Entries)):
         left_out = block.left_out if isinstance(block, (Items, Entries)) else 0
         yield from _list(_list_lines(block), room, left_out)
     else:
         yield from _WRITTEN[type(block)](block)
 
 
-def _list_lines(block: Facts | Remarks | Items | Entries) -> list[str]:
+def _list_lines(block: NamedValues | Remarks | Items | Entries) -> list[str]:
     if isinstance(block, Entries):
         return [
             f"- **{escaped(entry.tag)}** {escaped(entry.title)}"
             for entry in block.rows
         ]
-    if isinstance(block, Facts):
+    if isinstance(block, NamedValues):
         return [f"- {escaped(name)}: {_value(value)}" for name, value in block.rows]
     if isinstance(block, Remarks):
         return [f"- {escaped(line)}" for line in block.lines]
@@ -153,7 +153,7 @@ def _commands(command: Command) -> Iterator[str]:
     yield _command(command)
 
 
-def _steps(steps: Steps) -> Iterator[str]:
+def _steps(steps: ChangeList) -> Iterator[str]:
     for number, step in enumerate(steps.rows, 1):
         yield from (line[:_LONGEST_OF_A_STEP] for line in _step(number, step))
 
@@ -162,7 +162,7 @@ def _diff(diff: Diff) -> Iterator[str]:
     return _fenced(diff.text, "diff")
 
 
-def _code(code: Code) -> Iterator[str]:
+def _code(code: CodeBlock) -> Iterator[str]:
     return _fenced(code.text)
 
 
@@ -175,7 +175,7 @@ _LONGEST_OF_A_STEP = 1_000
 _LONGEST_SENTENCE = 1_000
 
 
-def _step(number: int, step: Step) -> Iterator[str]:
+def _step(number: int, step: ListedChange) -> Iterator[str]:
     """Yield an entry of a numbered list."""
     where = f" ({markdown_code(step.position)})" if step.position else ""
     yield f"{number}. **{markdown(step.text)}**{where}" + (
@@ -199,10 +199,10 @@ def _step(number: int, step: Step) -> Iterator[str]:
 _WRITTEN: dict[type, Callable[[Any], Iterator[str]]] = {
     Sentences: _sentences,
     Heading: _heading,
-    Steps: _steps,
+    ChangeList: _steps,
     Command: _commands,
     Diff: _diff,
-    Code: _code,
+    CodeBlock: _code,
 }
 """The function that writes each block that is no list of rows."""
 
@@ -245,7 +245,7 @@ def _line(cells: Sequence[str]) -> str:
 _FIGURES = (
     Bytes,
     Count,
-    Dimensions,
+    Extents,
     Duration,
     Factor,
     Megabytes,
@@ -270,16 +270,16 @@ def _cell(cell: Cell) -> str:
             return f"{escaped(identifier)} {markdown_code(_cut(name))}"
         case Snippet(text):
             return _span(text)
-        case Position(where):
+        case ShownPosition(where):
             return _span(where)
-        case Positions(positions):
+        case ShownPositions(positions):
             spans = [
                 _span(position.where) for position in positions[:_MOST_POSITIONS]
             ]
             return ", ".join(spans) + (
                 " …" if len(positions) > _MOST_POSITIONS else ""
             )
-        case Cause(code, text, stated):
+        case ShownReason(code, text, stated):
             return f"**{escaped(code)}** {escaped(text)}" + (
                 "" if stated else " (worked out)"
             )

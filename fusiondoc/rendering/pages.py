@@ -21,7 +21,7 @@ from fusiondoc.model import count
 from fusiondoc.rendering import plots, timelines
 from fusiondoc.rendering.blocks import (
     Block,
-    Code,
+    CodeBlock,
     Document,
     Formats,
     Section,
@@ -108,7 +108,7 @@ class Room:
         self._details: dict[str, int] = {}
         self._code = 0
 
-    def code(self, block: Code) -> Markup | None:
+    def code(self, block: CodeBlock) -> Markup | None:
         """Return the text of the block with its colours; None if the page has no
         room for it."""
         if len(block.text) > self._text:

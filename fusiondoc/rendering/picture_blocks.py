@@ -4,7 +4,7 @@ user's source."""
 from __future__ import annotations
 
 from fusiondoc.model import dataclass
-from fusiondoc.rendering.values import Cause, Cell, Tone
+from fusiondoc.rendering.values import Cell, ShownReason, Tone
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Graph:
+class PictureGraph:
     """Boxes, and edges between them by their indexes.
 
     Args: key: its id on a page. apart: for each edge why its two boxes are not one
@@ -159,7 +159,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Plans:
+class ProgramGraphs:
     """The graphs of a program, of which one is shown at a time.
 
     Args:
@@ -170,9 +170,9 @@ class Plans:
         left_out: number of further graphs.
     """
 
-    rows: tuple[Graph, ...]
+    rows: tuple[PictureGraph, ...]
     first: str
-    reasons: tuple[Cause, ...]
+    reasons: tuple[ShownReason, ...]
     data: dict[str, object]
     left_out: int = 0
 
@@ -252,7 +252,7 @@ class Picture:
 
     side: str
     title: str
-    graph: Graph | None = None
+    graph: PictureGraph | None = None
     further: int = 0
 
 
@@ -264,7 +264,23 @@ class Pictures:
 
 
 PictureBlock = (
-    Bars | Plots | Timelines | Stacks | Pictures | Plans | Tree | SourceFiles
+    Bars
+    | Plots
+    | Timelines
+    | Stacks
+    | Pictures
+    | ProgramGraphs
+    | Tree
+    | SourceFiles
 )
-PICTURES = (Bars, Plots, Timelines, Stacks, Pictures, Plans, Tree, SourceFiles)
+PICTURES = (
+    Bars,
+    Plots,
+    Timelines,
+    Stacks,
+    Pictures,
+    ProgramGraphs,
+    Tree,
+    SourceFiles,
+)
 """The types of ``PictureBlock``."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.rendering.layered_drawing import Point, draw
-from fusiondoc.rendering.picture_blocks import Box, Graph
+from fusiondoc.rendering.picture_blocks import Box, PictureGraph
 
 _CHARACTER = 6.9
 """Width of a character of the pictures' type, 11.5 px monospace."""
@@ -34,7 +34,7 @@ class PlacedGraph:
     """A graph with its boxes in reading order; ``ways`` are paths of SVG, each with
     the reason that keeps its two boxes apart."""
 
-    graph: Graph
+    graph: PictureGraph
     width: int
     height: int
     ways: tuple[tuple[str, str | None], ...]
@@ -42,7 +42,7 @@ class PlacedGraph:
     pad: int = _PAD
 
 
-def placed(graph: Graph) -> PlacedGraph:
+def placed(graph: PictureGraph) -> PlacedGraph:
     """Return the boxes and paths at their positions."""
     drawing = draw([_size(box.lines) for box in graph.boxes], graph.edges)
     boxes = [

@@ -17,23 +17,23 @@ from rich.text import Text as Styled
 
 from fusiondoc.rendering.blocks import (
     Block,
-    Code,
+    ChangeList,
+    CodeBlock,
     Column,
     Command,
     Diff,
     Document,
     Entries,
-    Facts,
     Formats,
     Heading,
     Item,
     Items,
+    ListedChange,
+    NamedValues,
     Remarks,
     Row,
     Section,
     Sentences,
-    Step,
-    Steps,
     Table,
     shown,
     shown_blocks,
@@ -59,13 +59,13 @@ from fusiondoc.rendering.drawing import (
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL, short_percent
 from fusiondoc.rendering.values import (
-    Cause,
     Cell,
     Factor,
     Gauge,
+    IdLinks,
     Millis,
-    Reference,
     Share,
+    ShownReason,
     Tone,
 )
 
@@ -105,14 +105,14 @@ def render(
         if document.warning
         else []
     )
-    parts: list[RenderableType] = [*warning, head(Facts(document.facts))]
+    parts: list[RenderableType] = [*warning, head(NamedValues(document.facts))]
     parts += sections(document.sections, width)
     parts += ["", Styled(document.verdict, style="bold")]
     text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)
 
 
-def head(facts: Facts) -> RenderableType:
+def head(facts: NamedValues) -> RenderableType:
     """The first lines of a document: names and values."""
     table = fields()
     for name, value in facts.rows:
@@ -165,7 +165,7 @@ _NUMBER = 3
 """Columns for the number of a step."""
 
 
-def _step(number: int, step: Step) -> Iterator[RenderableType]:
+def _step(number: int, step: ListedChange) -> Iterator[RenderableType]:
     text = prose(step.text, STYLES[Tone.STRONG])
     if step.gain:
         text.append(": ").append(step.gain, style=STYLES[Tone.GOOD])
@@ -175,7 +175,7 @@ def _step(number: int, step: Step) -> Iterator[RenderableType]:
     yield from (Indented(part, _NUMBER) for part in _of_step(step))
 
 
-def _of_step(step: Step) -> Iterator[RenderableType]:
+def _of_step(step: ListedChange) -> Iterator[RenderableType]:
     """Yield the lines below the text of a step."""
     if step.unlocks:
         yield prose(step.unlocks)
@@ -195,7 +195,7 @@ def _of_step(step: Step) -> Iterator[RenderableType]:
         yield from _command(step.command)
 
 
-def _facts(facts: Facts) -> Iterator[RenderableType]:
+def _facts(facts: NamedValues) -> Iterator[RenderableType]:
     table = names_and_texts(
         max((cell_len(name) for name, _ in facts.rows), default=0)
     )
@@ -251,12 +251,12 @@ def _lines(sentences: Sentences) -> Iterator[RenderableType]:
     return (prose(line, STYLES[sentences.tone]) for line in sentences.lines)
 
 
-def _steps(steps: Steps) -> Iterator[RenderableType]:
+def _steps(steps: ChangeList) -> Iterator[RenderableType]:
     for number, step in enumerate(steps.rows, steps.first):
         yield from _step(number, step)
 
 
-def _code(code: Code) -> Iterator[RenderableType]:
+def _code(code: CodeBlock) -> Iterator[RenderableType]:
     return map(Unbroken, code.text.splitlines())
 
 
@@ -265,13 +265,13 @@ def _diff(diff: Diff) -> Iterator[RenderableType]:
 
 
 _DRAWN: dict[type, Callable[[Any], Iterator[RenderableType]]] = {
-    Facts: _facts,
+    NamedValues: _facts,
     Remarks: _remarks,
     Heading: _heading,
     Sentences: _lines,
-    Steps: _steps,
+    ChangeList: _steps,
     Command: _command,
-    Code: _code,
+    CodeBlock: _code,
     Diff: _diff,
 }
 """The function that draws each block whose parts need no width."""
@@ -332,7 +332,7 @@ def _grid(table: Table, width: int) -> RenderableType:
     return Lines(*parts)
 
 
-def _above(above: str | Cause) -> Styled:
+def _above(above: str | ShownReason) -> Styled:
     if isinstance(above, str):
         return Styled(above, style=STYLES[Tone.DIM])
     line = Styled(
@@ -427,7 +427,7 @@ def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
         return bar(cell.share, _DENSE_GAUGE if table.dense else _GAUGE)
     if table.dense and isinstance(cell, Share):
         return TERMINAL.known(cell.share, short_percent)
-    if table.dense and isinstance(cell, Reference):
+    if table.dense and isinstance(cell, IdLinks):
         return written(cell, TERMINAL).replace(", ", ",")
     text, limits = written(cell, TERMINAL), interval_of(cell)
     shown = isinstance(cell, Factor) or (

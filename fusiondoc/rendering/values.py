@@ -88,7 +88,7 @@ class Megabytes:
 
 
 @dataclass(frozen=True)
-class Dimensions:
+class Extents:
     """The extents of a grid or of a block."""
 
     extents: tuple[int, int, int] | None
@@ -121,7 +121,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ResultDifference:
     """The difference of two results, of which the order of magnitude matters."""
 
     difference: float | None
@@ -138,7 +138,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Reference:
+class IdLinks:
     """Groups or kernels by their ids: links in formats that have them. ``most`` of
     them are named; None: all, and six on a page."""
 
@@ -171,7 +171,7 @@ class Types:
 
 
 @dataclass(frozen=True)
-class Position:
+class ShownPosition:
     """A source position, and the code there if it is available."""
 
     where: str
@@ -179,22 +179,22 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Positions:
+class ShownPositions:
     """Several source positions."""
 
-    positions: tuple[Position, ...]
+    positions: tuple[ShownPosition, ...]
 
 
 @dataclass(frozen=True)
 class Quotes:
     """Lines of the log, and the number of further lines."""
 
-    lines: tuple[Position, ...]
+    lines: tuple[ShownPosition, ...]
     left_out: int = 0
 
 
 @dataclass(frozen=True)
-class Cause:
+class ShownReason:
     """Why an operator is in no group.
 
     Args:
@@ -249,20 +249,20 @@ Cell = (
     | Seconds
     | Bytes
     | Megabytes
-    | Dimensions
+    | Extents
     | Share
     | Rate
     | Factor
-    | Difference
+    | ResultDifference
     | Status
-    | Reference
+    | IdLinks
     | Named
     | Snippet
     | Types
-    | Position
-    | Positions
+    | ShownPosition
+    | ShownPositions
     | Quotes
-    | Cause
+    | ShownReason
     | Gauge
 )
 UNKNOWN = Count(None, Tone.DIM)

@@ -13,7 +13,13 @@ from fusiondoc.comparison import Comparison
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import Command, Section, Sentences, Step, Steps
+from fusiondoc.rendering.blocks import (
+    ChangeList,
+    Command,
+    ListedChange,
+    Section,
+    Sentences,
+)
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import (
@@ -111,7 +117,7 @@ def _to_do(section: Section) -> Iterator[str]:
         return
     yield f'<div style="font-weight:bold;margin-top:1em">{_safe(section.title)}</div>'
     for block in section.blocks:
-        if isinstance(block, Steps):
+        if isinstance(block, ChangeList):
             yield f"<ol>{''.join(map(_step, block.rows))}</ol>"
         elif isinstance(block, Sentences):
             yield from (_line("div", text) for text in block.lines)
@@ -119,7 +125,7 @@ def _to_do(section: Section) -> Iterator[str]:
             yield from _command(block)
 
 
-def _step(step: Step) -> str:
+def _step(step: ListedChange) -> str:
     lines = [_line("b", ": ".join(part for part in (step.text, step.gain) if part))]
     lines += [
         _line("div", text)

@@ -18,8 +18,8 @@ from fusiondoc.model.bench import (
 from fusiondoc.rendering.blocks import (
     Column,
     Document,
-    Facts,
     Formats,
+    NamedValues,
     Remarks,
     Row,
     Section,
@@ -38,10 +38,10 @@ from fusiondoc.rendering.values import (
     Bytes,
     Cell,
     Count,
-    Difference,
     Factor,
     Millis,
     Rate,
+    ResultDifference,
     Seconds,
     Share,
     Text,
@@ -78,7 +78,7 @@ def bench_document(bench: Bench, full: bool = True) -> Document:
     """Return the document of a bench. ``full``: with the times of each variant in
     words."""
     kinds = _kinds(bench)
-    goes = (Facts(tuple(words.times(bench))),) if full else ()
+    goes = (NamedValues(tuple(words.times(bench))),) if full else ()
     sections = (
         Section(
             "speed",
@@ -111,7 +111,9 @@ def bench_document(bench: Bench, full: bool = True) -> Document:
             blocks=(Remarks(tuple(words.remarks(bench))),),
         ),
         Section(
-            "missing", "Could not run", blocks=(Facts(tuple(words.missing(bench))),)
+            "missing",
+            "Could not run",
+            blocks=(NamedValues(tuple(words.missing(bench))),),
         ),
         environment(bench),
     )
@@ -271,7 +273,7 @@ def _of_variants(bench: Bench) -> Table:
             Count(variant.fallbacks),
             Bytes(variant.peak_bytes),
             Factor(memory_ratio(bench, variant)),
-            Difference(variant.max_difference),
+            ResultDifference(variant.max_difference),
         )
         rows.append(Row(cells, variant.interpreter if several else None))
     return Table(_VARIANTS, tuple(rows))
@@ -454,7 +456,7 @@ def environment(bench: Bench) -> Section:
     return Section(
         "environment",
         "Environment",
-        blocks=(Facts(tuple(facts)),),
+        blocks=(NamedValues(tuple(facts)),),
         formats=Formats.PAGE,
     )
 

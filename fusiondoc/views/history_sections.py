@@ -13,9 +13,9 @@ from fusiondoc.rendering.blocks import (
     Block,
     Column,
     Document,
-    Facts,
     Formats,
     Heading,
+    NamedValues,
     Row,
     Section,
     Table,
@@ -407,5 +407,5 @@ def _in_words(what: str, value: float) -> str:
 def _not_read(history: History, most: int) -> Section:
     rows = tuple((one.source, one.why) for one in history.unreadable[:most])
     return Section(
-        "unreadable", "Not read", blocks=(Facts(rows),), formats=Formats.PAGE
+        "unreadable", "Not read", blocks=(NamedValues(rows),), formats=Formats.PAGE
     )

@@ -10,7 +10,7 @@ from fusiondoc.model import count
 from fusiondoc.model.boundaries import WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
-from fusiondoc.rendering.picture_blocks import Box, Graph
+from fusiondoc.rendering.picture_blocks import Box, PictureGraph
 from fusiondoc.rendering.units import size
 from fusiondoc.views.formatting import runs_of
 from fusiondoc.views.report_context import shown
@@ -45,7 +45,7 @@ def picture(
     changed: Container[int] = (),
     key: str | None = None,
     boundaries: Sequence[Boundary] = (),
-) -> Graph:
+) -> PictureGraph:
     """Return the graph of a program.
 
     Args: changed: nodes that are marked so. key: its id on a page. boundaries: of
@@ -63,7 +63,7 @@ def picture(
         why.get((_ends(program.nodes[a]), _ends(program.nodes[b])))
         for a, b in edges
     ]
-    return Graph(
+    return PictureGraph(
         key=key if key is not None else program.id,
         title=title(program),
         boxes=tuple(

@@ -23,10 +23,10 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.units import size
 from fusiondoc.rendering.values import (
     Bytes,
-    Cause,
     Cell,
     Count,
-    Reference,
+    IdLinks,
+    ShownReason,
     Snippet,
     Status,
     Text,
@@ -138,7 +138,7 @@ def _cells(
     cause = boundary.cause
     why: Cell = Text("unknown", Tone.DIM)
     if cause is not None:
-        why = Cause(cause.code, cause.text, cause.stated)
+        why = ShownReason(cause.code, cause.text, cause.stated)
     return (
         Bytes(boundary.bytes),
         _end(boundary.producer, rows),
@@ -152,7 +152,7 @@ def _cells(
 
 def _end(end: BoundaryEnd, rows: Mapping[int | None, Unfused]) -> Cell:
     return (
-        Reference((end.group,))
+        IdLinks((end.group,))
         if end.group is not None
         else Snippet(_name(end, rows))
     )

@@ -15,9 +15,9 @@ from fusiondoc.rendering.values import (
     UNKNOWN,
     Cell,
     Count,
-    Difference,
     Factor,
     Rate,
+    ResultDifference,
     Status,
     Text,
     Tone,
@@ -95,9 +95,11 @@ def _tensor(rows: Sequence[Verification]) -> Row:
             Text(
                 f"{same}/{len(rows)}", Tone.PLAIN if same == len(rows) else Tone.BAD
             ),
-            Difference(worst.max_abs),
-            Difference(worst.max_rel),
-            Text("equal") if worst.tolerance == 0 else Difference(worst.tolerance),
+            ResultDifference(worst.max_abs),
+            ResultDifference(worst.max_rel),
+            Text("equal")
+            if worst.tolerance == 0
+            else ResultDifference(worst.tolerance),
             Text(": ".join(remarks), Tone.DIM),
         )
     )

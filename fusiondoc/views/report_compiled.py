@@ -18,7 +18,7 @@ from fusiondoc.rendering.values import (
     Bytes,
     Cell,
     Count,
-    Reference,
+    IdLinks,
     Seconds,
     Text,
     Tone,
@@ -69,7 +69,7 @@ def _cells(graph: CompiledGraphRow) -> tuple[Cell, ...]:
     return (
         Text(" ".join(filter(None, (graph.compile_id or "?", state)))),
         Text(graph.phase or ""),
-        Reference(graph.groups, _MOST_GROUPS),
+        IdLinks(graph.groups, _MOST_GROUPS),
         Count(len(graph.groups)),
         Count(known.in_groups if is_known else None),
         Count(known.in_calls if is_known else None),

@@ -14,7 +14,7 @@ from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.rendering.blocks import Formats
-from fusiondoc.rendering.values import Cause, Position, Quotes
+from fusiondoc.rendering.values import Quotes, ShownPosition, ShownReason
 from fusiondoc.views.formatting import (
     near,
     where_called,
@@ -49,7 +49,7 @@ class ReportContext:
         self._room = MOST_DETAILS
 
     @cached_property
-    def reasons(self) -> list[Cause]:
+    def reasons(self) -> list[ShownReason]:
         """The reasons of all operators outside groups, each with its number of
         operators."""
         return _reasons(self.report, self.fixed)
@@ -119,27 +119,29 @@ class ReportContext:
             return ""
         return lines[position.line - 1].strip()
 
-    def line(self, user_source: str | None, source: str | None) -> Position:
+    def line(self, user_source: str | None, source: str | None) -> ShownPosition:
         """Return the user's line and the package's, with the code of the first that
         is available."""
         code = self.code_at(user_source) or self.code_at(source)
         if source and self.format is not Formats.TERMINAL:
             source = without_column(source)
-        return Position(where_from(user_source, source), code)
+        return ShownPosition(where_from(user_source, source), code)
 
-    def line_of(self, row: Unfused) -> Position:
+    def line_of(self, row: Unfused) -> ShownPosition:
         """Return the same for an operator outside groups: the user's lines that may
         lead there."""
         if not row.called_from:
             return self.line(row.user_source, row.source)
-        return Position(where_called(row), self.code_at(row.called_from[0]))
+        return ShownPosition(where_called(row), self.code_at(row.called_from[0]))
 
     def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Quotes:
         """Return lines of the log with their positions."""
         lines = []
         for line in islice(evidence, most):
             text = self.excerpt(line) or ""
-            lines.append(Position(self.position(line), text.partition("\n")[0]))
+            lines.append(
+                ShownPosition(self.position(line), text.partition("\n")[0])
+            )
         return Quotes(tuple(lines), max(0, len(evidence) - most))
 
     def takes_room(self, characters: int) -> bool:
@@ -162,7 +164,7 @@ def can_change(code: str) -> bool:
     return code not in CODES or CODES[code].loss is not Loss.NONE
 
 
-def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
+def _reasons(report: Report, fixed: frozenset[str]) -> list[ShownReason]:
     """Return the causes in order: first those that can be changed, then those that
     the log states, then those with the most bytes that fusing would save. The text
     is that of the rows, if all have the same; else the title of the code."""
@@ -194,7 +196,7 @@ def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
     for code in sorted(counts, key=rank):
         is_one_text = len(texts[code]) == 1 or code not in CODES
         text = first[code][1] if is_one_text else CODES[code].title
-        made.append(Cause(code, text, first[code][2], counts[code]))
+        made.append(ShownReason(code, text, first[code][2], counts[code]))
     return made
 
 

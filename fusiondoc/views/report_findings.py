@@ -20,7 +20,7 @@ from fusiondoc.rendering.blocks import (
     Table,
 )
 from fusiondoc.rendering.drawing import MOST_ROWS
-from fusiondoc.rendering.values import Cell, Reference, Status, Text, Tone
+from fusiondoc.rendering.values import Cell, IdLinks, Status, Text, Tone
 from fusiondoc.views.formatting import DOING, near, with_short_positions
 from fusiondoc.views.report_context import ReportContext, can_change, shown
 from fusiondoc.views.step_words import takes
@@ -146,9 +146,7 @@ def fallbacks(context: ReportContext) -> Section:
     for fallback in context.report.fallbacks:
         often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"
         cells: tuple[Cell, ...] = (
-            Reference((fallback.group,))
-            if fallback.group
-            else Text("group unknown"),
+            IdLinks((fallback.group,)) if fallback.group else Text("group unknown"),
             Text(f"while {DOING.get(fallback.stage, fallback.stage)}"),
             Text(often),
             Text(fallback.error or ""),

@@ -29,7 +29,7 @@ from fusiondoc.rendering.blocks import (
     Table,
 )
 from fusiondoc.rendering.units import PAGE, size
-from fusiondoc.rendering.values import Bytes, Count, Reference, Text, Tone
+from fusiondoc.rendering.values import Bytes, Count, IdLinks, Text, Tone
 from fusiondoc.views.formatting import near
 
 _MOST_FUNCTIONS = 100
@@ -128,7 +128,7 @@ def _graph(graph: AotGraph) -> Row:
         )
     if graph.source is None:
         fused, others = Count(0), "did not become TorchScript"
-    groups = Reference(graph.groups if graph.source is not None else ())
+    groups = IdLinks(graph.groups if graph.source is not None else ())
     return Row(
         (Text(graph.phase), Count(graph.operators), fused, groups, Text(others))
     )

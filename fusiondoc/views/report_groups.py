@@ -12,13 +12,13 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.model.source import from_package
 from fusiondoc.rendering.blocks import (
     Block,
-    Code,
+    CodeBlock,
     Column,
     Entries,
     Entry,
-    Facts,
     Formats,
     Heading,
+    NamedValues,
     Row,
     Section,
     Sentences,
@@ -29,8 +29,8 @@ from fusiondoc.rendering.units import size
 from fusiondoc.rendering.values import (
     Bytes,
     Cell,
-    Positions,
-    Reference,
+    IdLinks,
+    ShownPositions,
     Snippet,
     Status,
     Text,
@@ -112,7 +112,7 @@ def _table(context: ReportContext) -> Table:
             _lines(group, context),
             Bytes(group.bytes_in),
             Bytes(group.bytes_out),
-            Reference(group.kernels, _MOST_KERNELS),
+            IdLinks(group.kernels, _MOST_KERNELS),
             Text(runtimes_in_words(group)),
             Text(guard_in_words(group)),
         )
@@ -120,12 +120,14 @@ def _table(context: ReportContext) -> Table:
     return Table(_COLUMNS, tuple(rows))
 
 
-def _lines(group: Group, context: ReportContext) -> Positions:
+def _lines(group: Group, context: ReportContext) -> ShownPositions:
     """Return the lines of the user's program that the group computes."""
     sources = dict.fromkeys(
         node.user_source for node in group.nodes if node.user_source
     )
-    return Positions(tuple(context.line(shown(source), None) for source in sources))
+    return ShownPositions(
+        tuple(context.line(shown(source), None) for source in sources)
+    )
 
 
 # -- entries of a terminal -----------------------------------------------------------------------------------
@@ -268,7 +270,7 @@ def _entry(group: Group, context: ReportContext) -> Entry:
         ", ".join(filter(None, notes)) + more,
         (_FELL_BACK,) if group.fallback else (),
         blocks=(
-            Facts(tuple(_facts(group, context))),
+            NamedValues(tuple(_facts(group, context))),
             _layers(group),
             _values(group),
             *_ir(group, context),
@@ -307,7 +309,7 @@ def _facts(
         if value is not None:
             yield name, value
     if group.kernels:
-        yield "Kernels", Reference(group.kernels, len(group.kernels))
+        yield "Kernels", IdLinks(group.kernels, len(group.kernels))
 
 
 def _ir(group: Group, context: ReportContext) -> Iterator[Block]:
@@ -321,7 +323,7 @@ def _ir(group: Group, context: ReportContext) -> Iterator[Block]:
         else ""
     )
     yield Heading(f"IR{where}")
-    yield Code(
+    yield CodeBlock(
         text if text is not None else _rebuilt(group), f"IR of {group.id}", "ir"
     )
 
@@ -351,7 +353,7 @@ def _segments(group: Group) -> Iterator[Block]:
             Text(str(segment.index)),
             Text(segment.scheduler or "–"),
             Text(", ".join(runs_of(segment.ops))),
-            Reference(segment.kernels),
+            IdLinks(segment.kernels),
             Text(refused),
         )
         rows.append(Row(cells))
@@ -376,9 +378,9 @@ _OPERATORS = (
 )
 
 
-def _layers(group: Group) -> Facts:
+def _layers(group: Group) -> NamedValues:
     layers = folded(group.layers)
-    return Facts((("layer", layers),) if layers else ())
+    return NamedValues((("layer", layers),) if layers else ())
 
 
 def _operators(group: Group, context: ReportContext) -> Table:
@@ -394,14 +396,14 @@ def _operators(group: Group, context: ReportContext) -> Table:
     )
 
 
-def _launched(group: Group) -> Facts:
+def _launched(group: Group) -> NamedValues:
     """The kernels of a run of the group, and the guard that failed before this
     specialisation."""
     words = (("runs", runtimes_in_words(group)), ("guard", guard_in_words(group)))
-    return Facts(tuple((name, text) for name, text in words if text))
+    return NamedValues(tuple((name, text) for name, text in words if text))
 
 
-def _values(group: Group) -> Facts:
+def _values(group: Group) -> NamedValues:
     """The inputs and outputs of the group, as far as they are known."""
     facts: list[tuple[str, str | Cell]] = []
     for name, types, moved in (
@@ -416,4 +418,4 @@ def _values(group: Group) -> Facts:
     left_out = further_values(group)
     if left_out is not None:
         facts.append(("left out", left_out))
-    return Facts(tuple(facts))
+    return NamedValues(tuple(facts))

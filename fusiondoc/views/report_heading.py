@@ -21,7 +21,13 @@ from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report, Unfused
 from fusiondoc.model.runs import Peak
-from fusiondoc.rendering.blocks import Block, Card, Code, Facts, Sentences
+from fusiondoc.rendering.blocks import (
+    Block,
+    Card,
+    CodeBlock,
+    NamedValues,
+    Sentences,
+)
 from fusiondoc.rendering.units import (
     bandwidth,
     interval,
@@ -34,7 +40,7 @@ from fusiondoc.rendering.values import (
     Cell,
     Count,
     Gauge,
-    Reference,
+    IdLinks,
     Snippet,
     Status,
     Text,
@@ -74,7 +80,7 @@ def heading(
     all_of_it: bool = False,
     with_lines: bool = True,
     whole_problem: bool = True,
-) -> Facts:
+) -> NamedValues:
     """The target, the machine, the fuser, and the verdict.
 
     Args:
@@ -82,7 +88,9 @@ def heading(
         with_lines: with the lines that switch the fuser on in the program itself.
         whole_problem: with the whole message of the worst finding.
     """
-    return Facts(tuple(_heading(report, all_of_it, with_lines, whole_problem)))
+    return NamedValues(
+        tuple(_heading(report, all_of_it, with_lines, whole_problem))
+    )
 
 
 def _heading(
@@ -212,11 +220,11 @@ def _nothing(report: Report) -> str | None:
 
 def summary(
     report: Report, most_reasons: int = MOST_REASONS, minor: bool = True
-) -> Facts:
+) -> NamedValues:
     """Why operators are not fused, and how fast the run is: the lines after the
     plan. ``minor``: with variables, suppressed findings and iterations."""
     facts = [*_summary(report, most_reasons), *(_minor(report) if minor else ())]
-    return Facts(tuple(facts))
+    return NamedValues(tuple(facts))
 
 
 def _summary(report: Report, most_reasons: int) -> Iterator[_Fact]:
@@ -438,7 +446,9 @@ def notes(report: Report) -> tuple[Block, ...]:
         blocks.append(
             Sentences((f"The program {program_by_itself.lead(own)}",), Tone.DIM)
         )
-        blocks.append(Code("\n".join(own.python), "Lines that switch the fuser on"))
+        blocks.append(
+            CodeBlock("\n".join(own.python), "Lines that switch the fuser on")
+        )
     return tuple(blocks)
 
 
@@ -602,7 +612,7 @@ def _kernel(kernel: Kernel, report: Report, fastest: float) -> tuple[Cell, ...]:
         bar = Gauge(rate / fastest, bandwidth(rate))
     else:
         bar = peak_bar(share, f"{bandwidth(rate)}, {percent(share)} of peak")
-    return Reference((kernel.id,)), bar, Text(bar.label)
+    return IdLinks((kernel.id,)), bar, Text(bar.label)
 
 
 def _against(report: Report, timed: Sequence[Kernel]) -> str:

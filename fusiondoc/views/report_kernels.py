@@ -10,13 +10,13 @@ from fusiondoc.model.operator_places import folded, layers_of_kernels
 from fusiondoc.model.report import Kernel, Report
 from fusiondoc.rendering.blocks import (
     Block,
-    Code,
+    CodeBlock,
     Column,
     Entries,
     Entry,
-    Facts,
     Formats,
     Heading,
+    NamedValues,
     Row,
     Section,
     Sentences,
@@ -36,13 +36,13 @@ from fusiondoc.rendering.values import (
     Bytes,
     Cell,
     Count,
-    Dimensions,
+    Extents,
     Gauge,
+    IdLinks,
     Megabytes,
     Micros,
     Named,
     Rate,
-    Reference,
     Share,
     Text,
     Tone,
@@ -136,13 +136,13 @@ def _row(report: Report, kernel: Kernel, layer: str, part: str) -> tuple[Cell, .
         Text(kernel.id),
         Text(kernel.name),
         Named(kernel.id, kernel.name),
-        Reference(kernel.groups, _MOST_GROUPS),
+        IdLinks(kernel.groups, _MOST_GROUPS),
         Text(layer),
         Text(kernel.implementation or ""),
         Text(part),
         Count(kernel.launches),
-        Dimensions(kernel.grid),
-        Dimensions(kernel.block),
+        Extents(kernel.grid),
+        Extents(kernel.block),
         Count(kernel.registers),
         Bytes(kernel.smem_bytes),
         Count(kernel.spill_bytes or None),
@@ -233,12 +233,12 @@ def _details(report: Report, kernels: Sequence[Kernel]) -> Entries:
     for kernel in kernels:
         rate = f"{bandwidth(kernel.gb_per_s.median)}" if kernel.gb_per_s else ""
         blocks: list[Block] = [
-            Facts(tuple(_facts(kernel, folded(layers.get(kernel.id, ())))))
+            NamedValues(tuple(_facts(kernel, folded(layers.get(kernel.id, ())))))
         ]
         if kernel.code:
-            blocks.append(Code(kernel.code, f"Code of {kernel.name}", "cuda"))
+            blocks.append(CodeBlock(kernel.code, f"Code of {kernel.name}", "cuda"))
         for dump in kernel.dumps:
-            code = Code(dump.text, f"{dump.option} of {kernel.name}")
+            code = CodeBlock(dump.text, f"{dump.option} of {kernel.name}")
             blocks += [Heading(dump.option), code]
         entries.append(
             Entry(kernel.id, kernel.id, kernel.name, rate, blocks=tuple(blocks))
@@ -249,7 +249,7 @@ def _details(report: Report, kernels: Sequence[Kernel]) -> Entries:
 def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
     """Yield the known facts about the kernel."""
     if kernel.groups:
-        yield "Groups", Reference(kernel.groups)
+        yield "Groups", IdLinks(kernel.groups)
     known = {
         "Layers": layers,
         "Rank": None if kernel.rank is None else str(kernel.rank),

@@ -23,9 +23,9 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.values import (
     Bytes,
-    Cause,
     Cell,
     Quotes,
+    ShownReason,
     Snippet,
     Text,
     Tone,
@@ -135,13 +135,13 @@ def _mendable(reason: Reason) -> tuple[int, str]:
     ), reason.code
 
 
-def _cause(reason: Reason, format_: Formats) -> Cause:
+def _cause(reason: Reason, format_: Formats) -> ShownReason:
     text = (
         with_short_positions(reason.text)
         if format_ is Formats.TERMINAL
         else reason.text
     )
-    return Cause(reason.code, text, reason.stated)
+    return ShownReason(reason.code, text, reason.stated)
 
 
 def _cells(

@@ -8,11 +8,11 @@ from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import (
     Block,
+    ChangeList,
     Command,
+    ListedChange,
     Section,
     Sentences,
-    Step,
-    Steps,
 )
 from fusiondoc.rendering.values import Tone
 from fusiondoc.views.plan_words import (
@@ -35,7 +35,7 @@ def plan(report: Report) -> Section:
     reason why there is none."""
     if report.plan:
         shared = _shared_command(report)
-        steps = Steps(
+        steps = ChangeList(
             tuple(
                 _step(change, without_command=shared is not None)
                 for change in report.plan
@@ -72,9 +72,9 @@ def plan_on_a_terminal(
         return section
     rows = _steps_on_a_terminal(report)
     headlines = tuple(
-        Step(row.text, row.gain, row.position) for row in rows[whole:shown]
+        ListedChange(row.text, row.gain, row.position) for row in rows[whole:shown]
     )
-    blocks: list[Block] = [Steps((*rows[: min(whole, shown)], *headlines))]
+    blocks: list[Block] = [ChangeList((*rows[: min(whole, shown)], *headlines))]
     further = len(rows) - shown
     if further > 0:
         blocks.append(
@@ -90,11 +90,11 @@ def further_steps(report: Report, whole: int) -> Section:
     """Section of the steps whose lines the first screen of a terminal leaves
     out."""
     rows = _steps_on_a_terminal(report)[whole:]
-    blocks = (Steps(tuple(rows), first=whole + 1),) if rows else ()
+    blocks = (ChangeList(tuple(rows), first=whole + 1),) if rows else ()
     return Section("further-steps", "Then do this", blocks=blocks)
 
 
-def _steps_on_a_terminal(report: Report) -> list[Step]:
+def _steps_on_a_terminal(report: Report) -> list[ListedChange]:
     problem = next(
         (f.message for f in report.findings if f.severity == "error"), None
     )
@@ -116,12 +116,12 @@ def _shared_command(report: Report) -> Command | None:
 
 def _step(
     change: PlannedChange, is_known: bool = False, without_command: bool = False
-) -> Step:
+) -> ListedChange:
     diff = ""
     if change.before is not None and change.after is not None:
         rows = [f"- {row}" for row in change.before.split("\n")]
         diff = "\n".join(rows + [f"+ {row}" for row in change.after.split("\n")])
-    return Step(
+    return ListedChange(
         text=change.change,
         gain=gain(change),
         position=position(change),

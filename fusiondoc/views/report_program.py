@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import Module, module_tree, outside
 from fusiondoc.rendering.blocks import Formats, Section
-from fusiondoc.rendering.picture_blocks import Branch, Plans, Tree
+from fusiondoc.rendering.picture_blocks import Branch, ProgramGraphs, Tree
 from fusiondoc.rendering.values import Cell, Count, Duration, Gauge, Share
 from fusiondoc.views.program_boxes import main_program, picture, within
 from fusiondoc.views.program_nodes import NodeData
@@ -35,7 +35,7 @@ def program(context: ReportContext) -> Section:
     fitting = within(report.programs, first, MOST_BOXES)
     for plan in fitting:
         data.add(plan)
-    plans = Plans(
+    plans = ProgramGraphs(
         rows=tuple(
             picture(plan, context.groups, boundaries=report.boundaries)
             for plan in fitting

@@ -14,14 +14,14 @@ from fusiondoc.model.runs import Expectation
 from fusiondoc.numbers import figure, whole_number
 from fusiondoc.rendering.blocks import (
     Block,
-    Code,
+    CodeBlock,
     Column,
     Command,
-    Facts,
     Formats,
     Heading,
     Item,
     Items,
+    NamedValues,
     Row,
     Section,
     Sentences,
@@ -92,7 +92,7 @@ def reproduce(report: Report) -> Section:
     blocks: list[Block] = []
     typed = _shell(command) if command else None
     if typed is not None:
-        blocks += [Heading("The command"), Code(typed, "Command")]
+        blocks += [Heading("The command"), CodeBlock(typed, "Command")]
     known = {
         name: value
         for name, value in report.target.environment_set.items()
@@ -104,7 +104,7 @@ def reproduce(report: Report) -> Section:
     if exports:
         blocks += [
             Heading("What it set for your program"),
-            Code("\n".join(exports), "Environment variables"),
+            CodeBlock("\n".join(exports), "Environment variables"),
         ]
     environment = _facts(_in_words(report.environment))
     if environment.rows:
@@ -162,9 +162,9 @@ _ENVIRONMENT: Mapping[str, tuple[str, Callable[[str], str]]] = {
 }
 
 
-def _facts(pairs: Iterable[tuple[str, str | None]]) -> Facts:
+def _facts(pairs: Iterable[tuple[str, str | None]]) -> NamedValues:
     """Facts of names and values; pairs without a value are left out."""
-    return Facts(tuple((name, value) for name, value in pairs if value))
+    return NamedValues(tuple((name, value) for name, value in pairs if value))
 
 
 def _shell(words: Sequence[str]) -> str | None:

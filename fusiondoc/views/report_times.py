@@ -31,8 +31,8 @@ from fusiondoc.rendering.values import (
     Count,
     Duration,
     Gauge,
+    IdLinks,
     Millis,
-    Reference,
     Share,
     Text,
     Tone,
@@ -301,7 +301,7 @@ def _span(
             if took is not None and drawn
             else Text(""),
             Duration(took),
-            Reference(made),
+            IdLinks(made),
             *((Count(first.inputs),) if several else ()),
         )
     )
@@ -346,7 +346,7 @@ def shapes(report: Report) -> Section:
     without = "none: those of other inputs serve" if report.groups else "none"
     for row in by_inputs(report.iterations, report.groups):
         first, steady = _in_ms(row.first), _in_ms(row.steady)
-        groups = Reference(row.groups) if row.groups else Text(without)
+        groups = IdLinks(row.groups) if row.groups else Text(without)
         numbers = (Count(row.inputs), Count(row.passes), Count(row.compiled))
         rows.append(Row((*numbers, Duration(first), Duration(steady), groups)))
     return Section("shapes", "Shapes", blocks=(Table(_SHAPES, tuple(rows)),))

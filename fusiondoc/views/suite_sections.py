@@ -24,7 +24,7 @@ from fusiondoc.model.bench import (
 from fusiondoc.rendering.blocks import (
     Column,
     Document,
-    Facts,
+    NamedValues,
     Remarks,
     Row,
     Section,
@@ -82,7 +82,9 @@ def suite_document(suite: Suite) -> Document:
             "meaning", "What it means", blocks=(Remarks(tuple(remarks(suite))),)
         ),
         *_published(suite),
-        Section("missing", "Could not run", blocks=(Facts(tuple(missing(suite))),)),
+        Section(
+            "missing", "Could not run", blocks=(NamedValues(tuple(missing(suite))),)
+        ),
         *[
             environment(case.bench)
             for case in suite.cases
@@ -532,7 +534,7 @@ def _published(suite: Suite) -> Iterator[Section]:
         Column(""),
         Column("here"),
     )
-    measured_on = Facts(
+    measured_on = NamedValues(
         tuple((f"[{number}]", note) for number, note in enumerate(notes, 1))
     )
     table = Table(columns, tuple(rows))

@@ -17,8 +17,8 @@ from fusiondoc.model.survey_answers import (
 from fusiondoc.rendering.blocks import (
     Column,
     Document,
-    Facts,
     Formats,
+    NamedValues,
     Row,
     Section,
     Table,
@@ -47,7 +47,10 @@ def survey_document(survey: Survey, most: int) -> Document:
     lead = ", ".join(value for name, value in facts if name in ("Read", "From"))
     sections = (
         Section(
-            "read", "What was read", blocks=(Facts(facts),), formats=Formats.PAGE
+            "read",
+            "What was read",
+            blocks=(NamedValues(facts),),
+            formats=Formats.PAGE,
         ),
         _gone(survey, most),
         _groups(survey, most),
@@ -147,7 +150,9 @@ def _machines(survey: Survey) -> Iterator[tuple[str, str]]:
 def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:
     """Section of files by name; a terminal shows their number in the first
     lines."""
-    return Section(key, title, blocks=(Facts(tuple(rows)),), formats=Formats.PAGE)
+    return Section(
+        key, title, blocks=(NamedValues(tuple(rows)),), formats=Formats.PAGE
+    )
 
 
 def _gone(survey: Survey, most: int) -> Section:

@@ -15,7 +15,7 @@ from fusiondoc.model.bench import EAGER
 from fusiondoc.rendering.blocks import (
     Column,
     Document,
-    Facts,
+    NamedValues,
     Remarks,
     Row,
     Section,
@@ -37,7 +37,7 @@ def two_benches_document(comparison: BenchComparison) -> Document:
     )
     sections = (
         Section("speed", "Speed", blocks=(_table(comparison),)),
-        Section("environment", "Not the same", blocks=(Facts(environment),)),
+        Section("environment", "Not the same", blocks=(NamedValues(environment),)),
         Section(
             "meaning",
             "What it means",

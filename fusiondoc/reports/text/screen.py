@@ -11,7 +11,7 @@ from rich.text import Text as Styled
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import Facts, Formats, Section
+from fusiondoc.rendering.blocks import Formats, NamedValues, Section
 from fusiondoc.rendering.drawing import Detail, Unbroken, drawn, linked, plain
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.terminal_documents import head, sections
@@ -165,7 +165,7 @@ def _screen(
     if detail is Detail.SUMMARY and compared is not None:
         facts = (*facts, ("Numbers", compared))
     if facts:
-        parts += [""] * bool(what_to_do) + [head(Facts(facts))]
+        parts += [""] * bool(what_to_do) + [head(NamedValues(facts))]
     return parts
 
 
