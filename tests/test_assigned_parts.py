@@ -178,3 +178,49 @@ def test_slices_assigned_in_place_are_joined(tmp_path: Path) -> None:
     torch.testing.assert_close(
         one["model"](*one["inputs"]), other["model"](*one["inputs"])
     )
+
+
+MASKED = """\
+import torch
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    h = x * 2.0
+    a = torch.sigmoid(h) + y
+    m = x > 0
+    h[m] = 0.0
+    b = torch.relu(h) * a
+    c = a * 2.0 + b
+    h[h > 0.5] = 1.0
+    return c + h
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8))
+"""
+
+
+@pytest.mark.torch
+def test_the_advice_on_an_assignment_by_a_mask_is_the_change_of_its_line(
+    tmp_path: Path,
+) -> None:
+    """Also on what it keeps from a group: nothing says "reorder", or that nothing is
+    known."""
+    pytest.importorskip("torch")
+    path = tmp_path / "masked.py"
+    path.write_text(MASKED)
+    report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
+    first = "h = torch.where(m, 0.0, h) instead of h[m] = 0.0"
+    last = "h = torch.where(h > 0.5, 1.0, h) instead of h[h > 0.5] = 1.0"
+    found = [
+        (one.advice or "", list(one.ops))
+        for one in report.findings
+        if "aten::index_put_" in one.message
+    ]
+    own = {advice for advice, ops in found if ops == ["aten::index_put_"]}
+    kept_out = {advice for advice, ops in found if ops != ["aten::index_put_"]}
+    assert own == {f"Write {first}.", f"Write {last}."}
+    assert kept_out == {f"Change aten::index_put_: write {first}."}
+    (change,) = report.plan
+    assert [edit.after.strip() for edit in change.edits] == [
+        one.partition(" instead of ")[0] for one in (first, last)
+    ]

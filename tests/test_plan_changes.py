@@ -26,7 +26,7 @@ from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.commands import to_keep
 from fusiondoc.diagnosis.lines_of_changes import ALL_OUT_OF_PLACE
-from fusiondoc.diagnosis.planned_changes import _in_their_names
+from fusiondoc.diagnosis.planned_changes import in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page
 from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
@@ -616,11 +616,11 @@ def test_titles_have_the_names_of_the_line() -> None:
     short = Edit("m.py", 3, "    out += x  # skip", "    out = out + x  # skip")
     long = replace(short, before="    " + "out" * 9 + " += x")
     assert (
-        _in_their_names(replace(one, lines=(short,)))
+        in_their_names(replace(one, lines=(short,)))
         == "Write out = out + x instead of out += x"
     )
-    assert _in_their_names(replace(one, lines=(long,))) == one.title
-    assert _in_their_names(replace(one, lines=(short, long))) == one.title
+    assert in_their_names(replace(one, lines=(long,))) == one.title
+    assert in_their_names(replace(one, lines=(short, long))) == one.title
 
 
 def test_a_reason_is_cut_between_clauses() -> None:

@@ -90,7 +90,7 @@ def test_other_words_change_no_advice_and_no_change(name: str) -> None:
     advice = [advice_on(row, run) for row in report.unfused]
     assert [advice_on(row, run) for row in reworded.unfused] == advice
     assert (
-        SuggestedChanges(reworded, run).at_lines()
-        == SuggestedChanges(report, run).at_lines()
+        SuggestedChanges(reworded, run).at_lines
+        == SuggestedChanges(report, run).at_lines
     )
     assert with_plan(reworded, context).plan == with_plan(report, context).plan

@@ -31,6 +31,7 @@ from fusiondoc.diagnosis.changes_of_operators import (
     other_fusers,
 )
 from fusiondoc.diagnosis.of_fusers import remedy_of_condition, rules_of
+from fusiondoc.diagnosis.planned_changes import in_their_names
 from fusiondoc.diagnosis.recipes_of_rows import (
     answering_recipe,
     any_recipe,
@@ -78,12 +79,19 @@ class Advice:
     """True if it brings the operator, or those that it keeps out, into a group."""
 
 
-def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
+def advice_on(
+    row: Unfused,
+    run: RunFacts,
+    change: Change | None,
+    out_of_place: Change | None = None,
+) -> Advice:
     """Return the advice on an operator: its planned change in words, else the
     advice for its reason.
 
     Args:
         change: the change that the plan has for this operator, if any.
+        out_of_place: the change at lines that writes it, or what keeps it out, out
+            of place, if that says more.
     """
     code = row.reason.code
     if code in NO_RULE and not needs_knob(row, run) and run.of_aot_gradient(row):
@@ -92,6 +100,8 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
                 "Nothing: it belongs to the gradient of this line, which AOTAutograd writes."
             )
         )
+    if out_of_place is not None:
+        return Advice(_of_lines(out_of_place, row), sure=True)
     words = _OF_CHANGES.get(change.kind) if change is not None else None
     remedy = (
         words(change, row, run)
@@ -111,6 +121,15 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
         Remedy.of(worded(row, run)) if worded is not None else CODES[code].remedy
     )
     return Advice(remedy, sure=code not in NO_RULE)
+
+
+def _of_lines(change: Change, row: Unfused) -> Remedy:
+    """Return a change of the operator, or of the one in between, in the words of its
+    line, with its condition."""
+    title, note = in_their_names(change), change.note or ""
+    if row.op not in operators.IN_PLACE_ASSIGNS:
+        title = f"Change {barrier_of(row)}: {title[:1].lower()}{title[1:]}"
+    return Remedy(f"{title}.", f"{note[:1].upper()}{note[1:]}." if note else "")
 
 
 def _of_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> Advice:

@@ -23,6 +23,7 @@ from fusiondoc.model.reasons import (
     DecidesBetween,
     Detour,
     EndedInPlace,
+    OperatorAt,
     RegionEnd,
     SideEffect,
     WriteBetween,
@@ -31,18 +32,22 @@ from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Unfused
 
 
-def barrier_of(row: Unfused) -> str:
-    """Return the operator that stands in the way; empty if none does."""
+def operator_between(row: Unfused) -> OperatorAt | None:
+    """Return the operator that is in between, if one is."""
     detail = row.reason.detail
     if isinstance(detail, BehindViews):
-        return detail.views[0].op
+        return detail.views[0]
     if isinstance(detail, DecidesBetween):
-        return detail.control.op
-    if isinstance(detail, (Barrier, WriteBetween, EndedInPlace)):
-        return detail.operator.op
-    if isinstance(detail, Detour) and detail.operator is not None:
-        return detail.operator.op
-    return ""
+        return detail.control
+    if isinstance(detail, (Barrier, WriteBetween, EndedInPlace, Detour)):
+        return detail.operator
+    return None
+
+
+def barrier_of(row: Unfused) -> str:
+    """Return the kind of the operator that is in between; "" where none is."""
+    between = operator_between(row)
+    return between.op if between is not None else ""
 
 
 def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:

@@ -58,7 +58,7 @@ def with_plan(
     changes = _planned(_of_other_frontends(report, context), report, context)
     if of_rows is not None:  # of both frontends, if both have a change
         rows, run = of_rows.report, of_rows.run
-        suggested = of_rows.at_lines()
+        suggested = of_rows.at_lines
         blocking = list(with_lines_repaired(blocking, suggested, rows))
         refuted = _rows_refuted(suggested, rows, proofs)
         found = joined(

@@ -44,7 +44,7 @@ def planned(
     rows = [report.unfused[row] for row in one.rows]
     before, after = _lines(one)
     return PlannedChange(
-        change=_in_their_names(one),
+        change=in_their_names(one),
         kind=one.kind,
         where=one.where[0] if one.where else None,
         before=before,
@@ -189,7 +189,7 @@ def _lines(one: Change) -> tuple[str | None, str | None]:
     return first.before.strip(), without_indents(first.after)
 
 
-def _in_their_names(one: Change) -> str:
+def in_their_names(one: Change) -> str:
     """Return ``Write out = out + x instead of out += x``: the title with the names
     of the line, if it is one short line."""
     if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.lines) != 1:

@@ -3,7 +3,7 @@ those of its rows; for a program that ran also those that only a run can judge."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from fusiondoc.changes.changed_arguments import (
     is_in_a_container,
 )
 from fusiondoc.changes.source_file import parsed_text
+from fusiondoc.diagnosis.advice_on_surroundings import operator_between
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_of_changes import ChangeLines, joined_notes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
@@ -30,6 +31,7 @@ from fusiondoc.diagnosis.rules import (
 )
 from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons import WriteBetween
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place, plain_name
@@ -123,7 +125,8 @@ class SuggestedChanges:
             *at_model.propose(program),
         ]
 
-    def at_lines(self) -> list[Change]:
+    @cached_property
+    def at_lines(self) -> Sequence[Change]:
         """Return the changes that can matter in this run, at the lines that they
         edit; ``rows`` begins with the operator's own row."""
         report, run = self.report, self.run
@@ -143,6 +146,33 @@ class SuggestedChanges:
             if one is not None:
                 found.append(replace(one, rows=(index, *_read_with(row, report))))
         return found
+
+    def out_of_place(self, row: Unfused) -> Change | None:
+        """Return the change at lines that writes the operator out of place, or the
+        one in between that keeps it out: an assignment to a part of a tensor, or
+        another operator past which nothing is moved."""
+        if row.op in IN_PLACE_ASSIGNS:
+            return self._out_of_place.get((row.op, row.source))
+        between = operator_between(row)
+        if between is None:
+            return None
+        is_write = isinstance(row.reason.detail, WriteBetween)
+        return (
+            self._out_of_place.get((between.op, between.source))
+            if is_write or between.op in IN_PLACE_ASSIGNS
+            else None
+        )
+
+    @cached_property
+    def _out_of_place(self) -> Mapping[tuple[str, str | None], Change]:
+        """The operator and position of a row -> its change at lines, if that writes
+        it out of place."""
+        rows = self.report.unfused
+        return {
+            (rows[one.rows[0]].op, rows[one.rows[0]].source): one
+            for one in self.at_lines
+            if one.kind is ChangeKind.OUT_OF_PLACE and one.lines
+        }
 
     def caller_sees(self, row: Unfused) -> bool:
         """True if the operator changes the caller's tensor in place (the state of

@@ -434,8 +434,11 @@ def not_fused(changes: SuggestedChanges) -> Iterable[Finding]:
             continue
         if _unchangeable(row, changes.run) is None:
             stays = stays_in_place(changes, row)
+            out_of_place = changes.out_of_place(row) if stays is None else None
             yield _finding(
-                row, changes.run, stays or advice_on(row, changes.run, change)
+                row,
+                changes.run,
+                stays or advice_on(row, changes.run, change, out_of_place),
             )
 
 
