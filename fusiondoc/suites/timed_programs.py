@@ -192,7 +192,7 @@ class Attention(torch.nn.Module):
         return F.dropout(self.outer(together), 0.1, True)
 
 
-class Block(torch.nn.Module):
+class TransformerBlock(torch.nn.Module):
     """Attention and feed-forward, each behind a layer norm and beside a residual."""
 
     def __init__(self, width: int) -> None:
@@ -211,7 +211,7 @@ class Block(torch.nn.Module):
 LAYERS: Dict[str, Callable[[int], torch.nn.Module]] = {
     "feed_forward": FeedForward,
     "attention": Attention,
-    "block": Block,
+    "block": TransformerBlock,
 }
 
 

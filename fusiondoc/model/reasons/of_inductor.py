@@ -80,7 +80,7 @@ class SharedAccess:
         "opaque",
         "unknown",
     ]
-    """``Difference`` of fusers/inductor/causes.py."""
+    """``AccessDifference`` of fusers/inductor/causes.py."""
     text: str | None = None
     """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc
     compared them."""
