@@ -34,7 +34,7 @@ from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.parsers.profiler_trace import (
     NoTrace,
     read_events,
-    read_places,
+    read_origins,
     read_trace,
 )
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
@@ -199,8 +199,8 @@ def trace(data: bytes) -> None:
         path.write_bytes(data)
         try:
             events = read_events(path)
-            places = read_places(events)
-            read = read_trace(events, places)
+            origins = read_origins(events)
+            read = read_trace(events, origins)
         except NoTrace:
             return
     for told in (

@@ -59,6 +59,15 @@ OPERATOR_TABLES = {
 }
 """File -> values that name three operators. Their homes are ``operators/`` and
 ``fusers/``."""
+SHARED_CLASS_NAMES = {
+    "Bench": {"model.bench", "probe.benchmark"},  # the result, and what times it
+    "FusedModules": {"model.aot", "probe.frontends"},  # the counts, and the counter
+    "Steps": {"model.runs", "probe.benchmark_steps"},  # their times, and the steps
+    "Watch": {"probe.aot_watch", "probe.te_plans"},  # of AOTAutograd, and of TE
+}
+"""Class name -> the files that define it. Each has one in ``probe/``, which runs by
+itself in the user's interpreter: its files import such a class from one another, and
+none of the package's."""
 
 ENTRANCES = {"", "__main__"}
 """``fusiondoc/__init__.py`` and ``__main__.py``: the doors to all of it, which
@@ -271,6 +280,38 @@ def test_no_name_stands_twice_without_a_reason() -> None:
         if not path.name.startswith("__") and not REASON.search(first):
             without[path.stem].append(path.relative_to(ROOT).as_posix())
     assert {stem: paths for stem, paths in without.items() if len(paths) > 1} == {}
+
+
+def shared_class_names(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return the names of public classes that several files define, each with the
+    names of these files."""
+    files: dict[str, set[str]] = defaultdict(set)
+    for name, text in sources.items():
+        for node in ast.walk(parsed(text)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].add(name.removeprefix("fusiondoc."))
+    return {name: where for name, where in files.items() if len(where) > 1}
+
+
+def test_no_public_class_has_the_name_of_another() -> None:
+    assert shared_class_names(SOURCES) == SHARED_CLASS_NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("class Report: ...", {"Report": {"model.report", "new"}}),
+        ("def f():\n    class Report: ...", {"Report": {"model.report", "new"}}),
+        ("class NoOther: ...", {}),
+        ("class _Reader: ...", {}),  # seen in its file alone
+        ("class Bench: ...", {"Bench": {*SHARED_CLASS_NAMES["Bench"], "new"}}),
+    ],
+)
+def test_another_class_of_a_name_is_found(
+    text: str, shared: dict[str, set[str]]
+) -> None:
+    found = shared_class_names({**SOURCES, "fusiondoc.new": text})
+    assert found == {**SHARED_CLASS_NAMES, **shared}
 
 
 def test_the_files_that_the_guide_names_are_there() -> None:
