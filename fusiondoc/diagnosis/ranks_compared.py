@@ -86,15 +86,22 @@ def _missing(numbers: Sequence[int], known: RankSummary) -> tuple[int, ...]:
 def _by_device(groups: Sequence[Group]) -> dict[str, int]:
     """Map a group to the number of the GPU in its types, for groups that differ
     only in this; {} if there are none."""
-    equal: dict[Hashable, dict[int, str]] = defaultdict(dict)
-    positions = shared_positions(groups, ())
+    device_of: dict[str, int] = {}
     for group in groups:
         texts = [
             found[2] for text in group.inputs for found in _DEVICE.finditer(text)
         ]
         devices = set(whole_numbers(texts))
         if len(devices) == 1:
-            equal[_key(group, positions)].setdefault(devices.pop(), group.id)
+            device_of[group.id] = devices.pop()
+    if len(set(device_of.values())) < 2:
+        return {}
+    equal: dict[Hashable, dict[int, str]] = defaultdict(dict)
+    positions = shared_positions(groups, ())
+    for group in groups:
+        if group.id in device_of:
+            same = equal[_key(group, positions)]
+            same.setdefault(device_of[group.id], group.id)
     several = [found for found in equal.values() if len(found) > 1]
     return {name: device for found in several for device, name in found.items()}
 

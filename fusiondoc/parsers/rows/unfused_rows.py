@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from fusiondoc.model.reasons import NotKnown, NotOptimised, Unprofiled
@@ -181,7 +182,10 @@ class _UnfusedTable:
         self.rows = rows
         self._stated = stated
         self._counted: set[int] = set()
-        """Hashes of operators in plans: a log can have a hundred thousand."""
+        """Hashes of the operators of ``_without_plan`` that are in plans. A log can
+        have a hundred thousand other operators."""
+        self._without_plan: set[int] = set()
+        """Hashes of operators with statements that belong to no plan."""
         self._numbers: set[Op] = set()
         """Nodes that compute with numbers on the host, from the plan of a fusion
         pass: the executor's print of the same plan can lack the types that show
@@ -212,13 +216,14 @@ class _UnfusedTable:
         elsewhere = RanPlans(
             (use.ops(), use.traits.copies) for use, _ in uses if regions
         )
+        # Statements about nodes in the part of a plan that was cut off still count.
+        cut = [use.stated.get() for use, _ in uses if not use.traits.complete]
+        unplanned = [self._facts.unplanned, *cut]
+        self._without_plan.update(chain.from_iterable(map(_hashes, unplanned)))
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             self._add_plan(use, phase, elsewhere)
-        self._add_unplanned(self._facts.unplanned)
-        for use, _ in uses:
-            if not use.traits.complete:
-                # Statements about nodes in the part that was cut off still count.
-                self._add_unplanned(use.stated.get())
+        for statements in unplanned:
+            self._add_unplanned(statements)
 
     def _add_plan(
         self, use: PlanUse, phase: str | None, elsewhere: RanPlans
@@ -227,7 +232,9 @@ class _UnfusedTable:
         no plan of their own."""
         plan, flows = use.plan(), use.flows()
         for group in plan.groups:
-            self._counted.update(map(hash, group.body))
+            self._counted.update(
+                self._without_plan.intersection(map(hash, group.body))
+            )
         given = _GIVEN_UP if use.simple else None
         self._add_part(_Part(use, phase, OUTER, plan.loose, flows.outer, given))
         not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
@@ -308,7 +315,8 @@ class _UnfusedTable:
                 for node in counted
                 if (node.op, node.source) not in self._numbers
             ]
-        self._counted.update(hash((node.op, node.source)) for node in counted)
+        hashes = (hash((node.op, node.source)) for node in counted)
+        self._counted.update(self._without_plan.intersection(hashes))
         left = self._not_settled(part, counted, rows) if printed_again else counted
         if left:
             self._add_nodes(part, counted, left, copies, rows)
@@ -480,9 +488,7 @@ class _UnfusedTable:
         """Count operators that were refused in a pass whose plan is not in the log,
         or not complete."""
         for (op, source), about in statements.items():
-            position = (
-                None if source is not None and source.startswith("%") else source
-            )
+            position = _position(source)
             if hash((op, position)) in self._counted or op in NO_WORK:
                 continue
             best = best_of(about)
@@ -557,6 +563,21 @@ class _UnfusedTable:
                 )
             )
         return made
+
+
+def _position(source: str | None) -> str | None:
+    """Return the "source" of a node in ``Statements``; None for the name of a
+    value."""
+    return None if source is not None and source.startswith("%") else source
+
+
+def _hashes(statements: Statements) -> Iterator[int]:
+    """Yield the hashes of the nodes that statements are about."""
+    for op, source in statements:
+        yield hash((op, _position(source)))
+    for alike, more in statements.further.items():
+        yield hash((alike.op, None))
+        yield from more.nodes
 
 
 def _only_taker(flow: Flow, index: int) -> FlowNode | None:
