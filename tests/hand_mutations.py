@@ -95,6 +95,23 @@ MUTATIONS: Sequence[Mutation] = (
         ("if last.index in first.numbers:", "if first.index in last.numbers:"),
     ),
     *_of(
+        "branches_in_training",
+        "parsers/jit/plan_walk.py",
+        ("if shown.count(True) != 1:", "if shown.count(True) == 1:"),
+        ("node.ran = node.ran if ran else False", "node.ran = False if ran else node.ran"),
+    ),
+    *_of(
+        "certain_promises",
+        "diagnosis/plan_graphs.py",
+        ("if not group.isdisjoint(first):", "if group.isdisjoint(first):"),
+        ("fewer += sum(len(one) == 1 for one in parts) if between else 0", "fewer += 0"),
+    ),
+    *_of(
+        "edits_that_meet",
+        "changes/line_edits.py",
+        ("if lines is not None:", "if lines is None:"),
+    ),
+    *_of(
         "limits_of_reasons nvfuser_rules",
         "fusers/nvfuser/takes.py",
         ("most_dimensions=8", "most_dimensions=9"),
