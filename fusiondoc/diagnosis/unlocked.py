@@ -94,6 +94,7 @@ class _Inside(NamedTuple):
 
 
 _BRANCH = "prim::If"
+_LOOP = "prim::Loop"
 _TAKES_LIST = "aten::cat"
 _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
 
@@ -159,6 +160,9 @@ class Plans:
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
         self._inputs_of_groups = {group.id: group.inputs for group in report.groups}
         self._instances = _instances(report, self._plans)
+        self._plans_of_regions = _plans_of_regions(report)
+        """The number of plans of a differentiable graph by its program, if that has
+        groups."""
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> True if some are not element-wise."""
 
@@ -253,9 +257,13 @@ class Plans:
     ) -> list[list[int]]:
         """Return the groups of a plan if operators of these rows could be in
         groups; without ``merges`` those before neighbours are merged."""
+        idle = self._idle_loops(plan)
         free = [
             self._free(node, row, changed)
-            for node, row in zip(plan.graph.nodes, plan.rows)
+            and plan.whole.nodes[origin].inside not in idle
+            for node, row, origin in zip(
+                plan.graph.nodes, plan.rows, plan.origin, strict=True
+            )
         ]
         self._keep_views_that_must_stay(plan.graph, free)
         self._keep_views_of_gradients(plan.graph, free)
@@ -265,6 +273,27 @@ class Plans:
             free,
             limits if merges else replace(limits, merges_neighbours=False),
         )
+
+    def _idle_loops(self, plan: PlanOfRun) -> AbstractSet[int]:
+        """Return the loops of which the body never ran in training, such as the
+        unrolled steps of a loop with fewer: a new differentiable graph in one gets
+        no plan. Some differentiable graph stands in it more often than the run has
+        plans of it."""
+        if not self._gradients:
+            return frozenset()
+        nodes = plan.whole.nodes
+        found = Counter(
+            (node.inside, node.program)
+            for node in nodes
+            if node.program in self._plans_of_regions
+        )
+        return {
+            loop
+            for (loop, program), number in found.items()
+            if loop is not None
+            and nodes[loop].op == _LOOP
+            and number > self._plans_of_regions[program]
+        }
 
     def _with_groups_that_exist(
         self, found: Sequence[WouldBeGroup]
@@ -668,6 +697,16 @@ def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
             if node.group and (node.program is None or node.inside is None):
                 outside_loops[node.group] += 1
     return found | outside_loops
+
+
+def _plans_of_regions(report: Report) -> dict[str | None, int]:
+    counts = {group.id: group.count for group in report.groups}
+    found: dict[str | None, int] = {}
+    for program in report.programs:
+        names = [node.group for node in program.nodes if node.group is not None]
+        if names:
+            found[program.id] = min(counts[name] for name in names)
+    return found
 
 
 def _blocks(plan: PlanOfRun, changed: AbstractSet[int]) -> list[int | None]:
