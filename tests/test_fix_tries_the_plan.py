@@ -46,7 +46,7 @@ def test_fix_tries_the_lines_that_the_plan_shows(
     program.run = run_facts(rows, Context(Observed()))
     shown = [
         one
-        for one in SuggestedChanges(rows, program.run).at_lines()
+        for one in SuggestedChanges(rows, program.run).at_lines
         if one.lines and one.sure
     ]
     assert shown

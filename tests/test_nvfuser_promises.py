@@ -8,8 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-
-from tests.conftest import FIXTURES, Run
+from conftest import FIXTURES, Run
 
 
 @pytest.fixture(scope="module")
