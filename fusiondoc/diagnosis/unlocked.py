@@ -700,12 +700,13 @@ def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
 
 
 def _plans_of_regions(report: Report) -> dict[str | None, int]:
-    counts = {group.id: group.count for group in report.groups}
+    counts: dict[str | None, int] = {one.id: one.count for one in report.groups}
     found: dict[str | None, int] = {}
     for program in report.programs:
-        names = [node.group for node in program.nodes if node.group is not None]
-        if names:
-            found[program.id] = min(counts[name] for name in names)
+        # A report with the first groups alone does not have all that plans name.
+        known = [counts[one.group] for one in program.nodes if one.group in counts]
+        if known:
+            found[program.id] = min(known)
     return found
 
 
