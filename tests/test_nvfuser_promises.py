@@ -52,3 +52,12 @@ def test_a_print_between_two_groups_is_to_come_later(
     (change,) = report(fusiondoc, captures / "printed_between")["plan"]
     assert change["kind"] == "split"
     assert (change["operators"], change["groups"]) == (0, -1)
+
+
+def test_the_end_of_a_with_block_has_advice_of_its_own(
+    captures: Path, fusiondoc: Run
+) -> None:
+    found = report(fusiondoc, captures / "end_of_with")["findings"]
+    (one,) = [finding for finding in found if finding["code"] == "FD229"]
+    assert "into the with block" in one["advice"]
+    assert "flag" not in one["advice"]

@@ -52,6 +52,7 @@ from fusiondoc.model.reasons import (
     OutOfRegion,
     Overload,
     Stated,
+    WithBlock,
     WritesOut,
 )
 from fusiondoc.model.reasons.lacking_constants import (
@@ -460,6 +461,8 @@ _OF_LOOPS: Mapping[str, str | Remedy] = {
 
 
 def _control_flow(row: Unfused, run: RunFacts) -> str | Remedy:
+    if isinstance(row.reason.detail, WithBlock):
+        return "Put operators that belong together all into the with block, or all before or after it."
     condition, owner = condition_of(row.reason.detail), run.owner(row)
     if condition is not None and condition.on in ("training", "attribute"):
         when = "" if run.gradients is False else "for inference, "
