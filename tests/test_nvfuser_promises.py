@@ -42,8 +42,7 @@ def test_an_update_that_joins_no_group_is_promised_none(
     assert [sorted(one["ops"]) for one in after["groups"]] == [
         sorted(one["ops"]) for one in before["groups"]
     ]
-    alone = [one for one in before["plan"] if not one["together_with"]]
-    assert not [one for one in alone if one["operators"] or one["groups"]]
+    assert not [one for one in before["plan"] if one["operators"] or one["groups"]]
 
 
 def test_a_print_between_two_groups_is_to_come_later(

@@ -103,31 +103,22 @@ def _behind_name(file: ParsedFile, name: ast.Name) -> str | None:
 
 
 def _behind_call(file: ParsedFile, call: ast.Call) -> str | None:
-    """The device of ``y.unsqueeze(1)``, ``y.abs()`` or ``torch.exp(y)``, whose other
-    arguments are numbers; and of a call that creates a tensor."""
+    """The device of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are
+    numbers; and of a call that creates a tensor."""
     made = _made_on(file, call)
     called = call.func
-    if made is not None or not isinstance(called, ast.Attribute):
+    if (
+        made is not None
+        or not isinstance(called, ast.Attribute)
+        or file.meaning(called) is not None
+    ):
         return made
-    meaning = file.meaning(called)
-    if meaning is not None:
-        return _behind_function(file, call, meaning)
     op = f"aten::{called.attr}"
     only_numbers = all(map(is_number, call.args)) and not call.keywords
     keeps = op in VIEWS or (
         only_numbers and (op in ELEMENTWISE or called.attr in _CASTS)
     )
     return _device(file, called.value) if keeps else None
-
-
-def _behind_function(file: ParsedFile, call: ast.Call, meaning: str) -> str | None:
-    """The device of an element-wise function of torch of one tensor and numbers."""
-    module, _, name = meaning.rpartition(".")
-    keeps = module == "torch" and f"aten::{name}" in ELEMENTWISE
-    if not keeps or not call.args or call.keywords:
-        return None
-    tensor, *others = call.args
-    return _device(file, tensor) if all(map(is_number, others)) else None
 
 
 _CASTS = ("bool", "float", "long", "int")
