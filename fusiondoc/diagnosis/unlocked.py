@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.plan_graphs import (
 from fusiondoc.diagnosis.shown_operators import dimensions_of
 from fusiondoc.fusers import facts_of, taken_by, taken_by_default
 from fusiondoc.graph.shared_memory import order_of
-from fusiondoc.graph.would_fuse import Limits, would_fuse
+from fusiondoc.graph.would_fuse import Fused, Limits, would_fuse_in_steps
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Detour, DissolvedRegion, OutOfRegion
 from fusiondoc.model.report import ProgramNode, Report
@@ -174,7 +174,7 @@ class Plans:
         for plan in self._plans:
             if changed.isdisjoint(row for row in plan.rows if row is not None):
                 continue
-            for members in self._joined(plan, changed):
+            for members in self._fused(plan, changed).groups:
                 group = self._group(plan, members, changed)
                 if group is not None:
                     found += [group] * min(
@@ -202,13 +202,10 @@ class Plans:
     def _brought(self, plan: PlanOfRun, changed: AbstractSet[int]) -> Brought:
         if id(plan) not in self._unchanged:
             apart = plan_taken_apart(plan, self._groups)
-            before = self._joined(apart, frozenset())
+            before = self._fused(apart, frozenset()).groups
             self._unchanged[id(plan)] = apart, before, made_otherwise(apart, before)
         apart, before, unknown = self._unchanged[id(plan)]
-        after, unmerged = (
-            self._joined(apart, changed),
-            self._joined(apart, changed, merges=False),
-        )
+        after, unmerged = self._fused(apart, changed)
         was, comes = (
             self._inside(apart, groups, changed) for groups in (before, after)
         )
@@ -252,11 +249,9 @@ class Plans:
                 )
         return _Inside(frozenset(found), number)
 
-    def _joined(
-        self, plan: PlanOfRun, changed: AbstractSet[int], merges: bool = True
-    ) -> list[list[int]]:
+    def _fused(self, plan: PlanOfRun, changed: AbstractSet[int]) -> Fused:
         """Return the groups of a plan if operators of these rows could be in
-        groups; without ``merges`` those before neighbours are merged."""
+        groups."""
         idle = self._idle_loops(plan)
         free = [
             self._free(node, row, changed)
@@ -267,11 +262,8 @@ class Plans:
         ]
         self._keep_views_that_must_stay(plan.graph, free)
         self._keep_views_of_gradients(plan.graph, free)
-        limits = self._limits(plan, free, changed)
-        return would_fuse(
-            plan.graph,
-            free,
-            limits if merges else replace(limits, merges_neighbours=False),
+        return would_fuse_in_steps(
+            plan.graph, free, self._limits(plan, free, changed)
         )
 
     def _idle_loops(self, plan: PlanOfRun) -> AbstractSet[int]:

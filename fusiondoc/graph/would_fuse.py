@@ -16,9 +16,10 @@ operator keeps out of groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from fusiondoc.graph import AnyNode, DependencyGraph
 from fusiondoc.model import dataclass, field
@@ -62,15 +63,30 @@ class Limits:
     that they take."""
 
 
+class Fused(NamedTuple):
+    """The groups that free nodes would be, including groups of one node; each in the
+    order of the plan."""
+
+    groups: list[list[int]]
+    unmerged: list[list[int]]
+    """The groups before neighbours are merged."""
+
+
 def would_fuse(
     graph: DependencyGraph[AnyNode], free: Sequence[bool], limits: Limits
 ) -> list[list[int]]:
-    """Return the groups that free nodes would be, including groups of one node;
-    each in the order of the plan.
+    """Return the groups that free nodes would be.
 
     Args:
         free: for each node whether it can be in a group.
     """
+    return would_fuse_in_steps(graph, free, limits).groups
+
+
+def would_fuse_in_steps(
+    graph: DependencyGraph[AnyNode], free: Sequence[bool], limits: Limits
+) -> Fused:
+    """Return the same, also without the last step of the fuser."""
     blocks: dict[int | None, _Block] = {}
     for node in graph.run_order():
         if node in limits.skipped:
@@ -88,10 +104,18 @@ def would_fuse(
                 and not limits.apart(maker, taker)
             )
             blocks[limits.inside[last]].connect(first, last, takes, joinable)
-    found: list[list[int]] = []
     for block in blocks.values():
-        found += block.joined(limits.merges_neighbours)
-    return sorted(found)
+        block.join()
+    unmerged = _groups(blocks.values())
+    if not limits.merges_neighbours:
+        return Fused(unmerged, unmerged)
+    for block in blocks.values():
+        block.merge_neighbours()
+    return Fused(_groups(blocks.values()), unmerged)
+
+
+def _groups(blocks: Iterable[_Block]) -> list[list[int]]:
+    return sorted(group for block in blocks for group in block.groups())
 
 
 def _edges(
@@ -190,18 +214,16 @@ class _Block:
         if not joinable:
             self._apart[taker].add(maker)
 
-    def joined(self, merges_neighbours: bool) -> list[list[int]]:
-        """Join all that can be joined; return the groups, each in the order of the
-        plan."""
+    def join(self) -> None:
+        """Join the nodes that can be joined."""
         while self._join_from_the_end():
             pass
-        if merges_neighbours:
-            self._merge_neighbours()
-        return [
-            sorted(members)
-            for group, members in self._members.items()
-            if group in self._free
-        ]
+
+    def groups(self) -> Iterator[list[int]]:
+        """Yield the groups, each in the order of the plan."""
+        for group, members in self._members.items():
+            if group in self._free:
+                yield sorted(members)
 
     def _join_from_the_end(self) -> bool:
         """Join from the last group to the first; return True if anything was
@@ -237,7 +259,7 @@ class _Block:
         )
         return (last, False) if last > own else (own, True)
 
-    def _merge_neighbours(self) -> None:
+    def merge_neighbours(self) -> None:
         """Merge groups that follow each other, if the later one can be moved before
         the earlier."""
         groups = [

@@ -52,20 +52,22 @@ _KEEPS_ITS_TYPE = Advice(
 
 
 def _fuser_would_fail(fuser: str | None) -> Advice:
-    return Advice(
-        nothing(
-            f"Nothing in training: out of place, {fuser_title(fuser or '')} would compute the size of the"
-            " reduction before it, and the run fails (FD307).",
-            "Under torch.no_grad() write it out of place.",
-        )
+    return _stays_in_training(
+        f"{fuser_title(fuser or '')} would compute the size of the reduction before it, and the run fails (FD307)."
     )
 
 
 def _fuser_may_miscompute(fuser: str | None) -> Advice:
+    return _stays_in_training(
+        f"{fuser_title(fuser or '')} may compute a wrong size of the product of matrices before it, and the run"
+        " fails (FD309)."
+    )
+
+
+def _stays_in_training(error: str) -> Advice:
     return Advice(
         nothing(
-            f"Nothing in training: out of place, {fuser_title(fuser or '')} may compute a wrong size of the product"
-            " of matrices before it, and the run fails (FD309).",
+            f"Nothing in training: out of place, {error}",
             "Under torch.no_grad() write it out of place.",
         )
     )

@@ -300,6 +300,11 @@ def _becomes(left: _Compared, optimised: _Compared) -> bool:
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
 
+def _are_alike(ops: HashedOps, other: HashedOps) -> bool:
+    """True if both share more than half of their operators: passes rewrite some."""
+    return len(ops & other) * 2 > len(ops | other)
+
+
 def _bodies(groups: Iterable[PlanGroup]) -> tuple[Body, ...]:
     return tuple(group.body for group in groups)
 
@@ -380,7 +385,7 @@ class _Fallbacks:
             return False
         ops = self._compared.of(use).operators
         return any(
-            not stands_for and len(ops & region) * 2 > len(ops | region)
+            not stands_for and _are_alike(ops, region)
             for region, stands_for in self._regions
         )
 
@@ -492,9 +497,7 @@ class _Fallbacks:
             return ()
         mine = plan.operators
         alike = (
-            groups
-            for ops, groups in self._of_regions
-            if len(ops & mine) * 2 > len(ops | mine)
+            groups for ops, groups in self._of_regions if _are_alike(ops, mine)
         )
         return next(alike, ())
 
@@ -520,7 +523,7 @@ class _Fallbacks:
         alike = [
             number
             for number, (region, _) in enumerate(self._regions)
-            if len(ops & region) * 2 > len(ops | region)
+            if _are_alike(ops, region)
         ]
         if not alike:
             return ()
