@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Flag
+from enum import Enum, Flag
 from typing import Literal, NamedTuple
 
 
@@ -117,16 +117,34 @@ FORMULA, IN_SCRIPT, KEPT_OUT = (
 )
 
 
+class Fit(Enum):
+    """The shape or type that a made-up argument must fit, if it has no fixed
+    value."""
+
+    POSITIVE = "negative numbers or zero would make the result NaN or infinite; a variance, too"
+    SIZES = "the sizes of the result"
+    LAST_SIZE = "the last size of the result"
+
+
+POSITIVE, SIZES = Fit.POSITIVE, Fit.SIZES
+FLOAT = 6
+"""torch.float32 (c10/core/ScalarType.h)."""
+
+OF_BATCH_NORM: Mapping[int, object] = {4: POSITIVE, 5: True, 6: 0.1, 7: 1e-05}
+OF_LAYER_NORM: Mapping[int, object] = {1: Fit.LAST_SIZE, 4: 1e-05}
+OF_DROPOUT: Mapping[int, object] = {1: 0.5, 2: True}
+
+
 class Operator(NamedTuple):
     """A row of the table."""
 
     short: str
     """The name as printed, without ``aten::``."""
     kind: OperatorKind
-    tensors: int | None = None
+    tensors: int | None = 1
     """The most tensors that an overload takes, optional ones included, ``out``
-    excluded; None if it takes a list of tensors, or if the operator has no
-    schema."""
+    excluded: one, unless the row differs; None if it takes a list of tensors, or if
+    the operator has no schema."""
     sign: str | None = None
     """Its sign in Python and TorchScript: "+" for ``x + y``."""
     gradient: Gradient | None = None
@@ -153,6 +171,10 @@ class Operator(NamedTuple):
     """True if an overload of it, and of its in-place partner, takes a list and
     returns one: ``out += [x]``. The overloads for tensors return none
     (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
+    samples: Mapping[int, object] = {}
+    """Index of an argument -> a value for running the operator where a log does not
+    hold the argument, or the condition that the value must fit. Other arguments
+    accept any tensor or number."""
 
     @property
     def name(self) -> str:

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import all_whole
-from fusiondoc.operators import RANDOM
-from fusiondoc.operators.sample_arguments import SAMPLE_ARGUMENTS, Fit
+from fusiondoc.operators import BY_NAME, RANDOM
+from fusiondoc.operators.kinds import Fit
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 DEFINED = "prim::AutogradAllNonZero"
@@ -184,7 +184,8 @@ UNKNOWN_SIZE = 8
 def _wanted(step: ReproStep, index: int) -> object:
     """The value that an argument of a step should have; None if that is not
     known."""
-    return SAMPLE_ARGUMENTS.get(step.kind, {}).get(index)
+    row = BY_NAME.get(step.kind)
+    return None if row is None else row.samples.get(index)
 
 
 _PLAIN: dict[str, object] = {
