@@ -242,6 +242,17 @@ _MATMUL = (
             ],
             "brg:avx512_core",
         ),
+        # a product that the graph names in another way
+        (
+            [
+                "onednn_verbose,v1,primitive,"
+                + _MATMUL.format(kind="matmul", name="brg:avx2", ms=0.04),
+                _GRAPH.format(head="onednn_verbose,v1,", own="").replace(
+                    "aten::linear", "aten::mm"
+                ),
+            ],
+            "brg:avx2",
+        ),
         # a later version of the format, without lines of primitives
         (
             [

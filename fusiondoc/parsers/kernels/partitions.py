@@ -184,11 +184,9 @@ def _read(text: bytes) -> _Line | None:
 
 
 def _kinds_of(operators: tuple[str, ...]) -> frozenset[str]:
-    """Return the kinds of primitives that may compute these operators, by the names
-    that the program or the graph gives them."""
-    found = set(takes.ELEMENTWISE_PRIMITIVES)
+    """Return the kinds of primitives that may compute these operators, which torch
+    names as its graph does (graph_helper.cpp)."""
+    found = set(takes.FOR_ANY_OPERATOR)
     for name in operators:
-        for part, kinds in takes.PRIMITIVES:
-            if part in name.lower():
-                found.update(kinds)
+        found.update(takes.TAKES.get(name, ()))
     return frozenset(found)
