@@ -1,5 +1,4 @@
-"""The true cause behind the reason that NNC states for an operator, and how to call
-the overloads that it takes.
+"""The true cause behind the reason that NNC states for an operator.
 
 Facts: ``isSupported`` and ``typesAreSupported`` of
 torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from 1.12 to 2.13.
@@ -7,7 +6,7 @@ torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from 1.12 to 2.13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
 from fusiondoc.diagnosis.of_fusers.nnc_conditions import (
@@ -33,20 +32,6 @@ from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import PYTHON, Operand
-
-_OVERLOADS: Mapping[str, str | Remedy] = {
-    "aten::remainder": "Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
-    " floating-point tensor.",
-    "aten::div": "Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
-    " for 'trunc'.",
-    "aten::pow": Remedy(
-        "Write torch.exp(y * torch.log(x)) for x > 0;",
-        "an exponent that is a number is taken as is.",
-    ),
-    "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
-}
-"""Operators of which NNC takes other overloads -> how to call these
-(``fixtures/logs/refused_numbers.py``)."""
 
 _NUMBERS = ("int", "float", "Scalar", "number", "bool")
 _FLOATS = ("Float", "Double", "Half", "BFloat16")
@@ -224,7 +209,11 @@ def _wrong_device(op: str, tensor: TensorType) -> WrongDevice | None:
 
 RULES = FuserRules(
     refine=_refine,
-    calls=_OVERLOADS,
+    calls={
+        op: Remedy(row.call, row.call_note)
+        for op, row in takes.TAKES.items()
+        if row.call
+    },
     conditions=CONDITIONS,
     causes_of_errors=CAUSES_OF_ERRORS,
     other_errors=OTHER_ERRORS,

@@ -39,6 +39,11 @@ class Takes(NamedTuple):
     cast: bool = False
     """A cast that starts no group if its result has the type of its input, as eager
     mode computes nothing there (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
+    call: str = ""
+    """How to call an overload that NNC takes, if it refuses another one
+    (``fixtures/logs/refused_numbers.py``)."""
+    call_note: str = ""
+    """The sentence after ``call``."""
 
 
 _ANY = Takes()
@@ -70,7 +75,10 @@ TAKES: Mapping[str, Takes] = {
     "aten::_convolution": _ON_CPU,
     "aten::cos": _ANY,
     "aten::cosh": _ANY,
-    "aten::div": _ANY,
+    "aten::div": Takes(
+        call="Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
+        " for 'trunc'.",
+    ),
     "aten::elu": _ANY,
     "aten::eq": _ANY,
     "aten::erf": _ON_GPU,
@@ -107,11 +115,19 @@ TAKES: Mapping[str, Takes] = {
     "aten::ne": _ANY,
     "aten::neg": _ANY,
     "aten::__or__": _ANY,
-    "aten::pow": _FLOATING,
+    "aten::pow": Takes(
+        dtypes="floating",
+        call="Write torch.exp(y * torch.log(x)) for x > 0;",
+        call_note="an exponent that is a number is taken as is.",
+    ),
     "aten::reciprocal": _ANY,
     "aten::relu": _ANY,
     "aten::relu6": _ANY,
-    "aten::remainder": _FLOATING,
+    "aten::remainder": Takes(
+        dtypes="floating",
+        call="Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
+        " floating-point tensor.",
+    ),
     "aten::round": _ANY,
     "aten::__rshift__": _INTEGER,
     "aten::rsqrt": _ANY,
@@ -131,7 +147,9 @@ TAKES: Mapping[str, Takes] = {
     "aten::trunc": _ANY,
     "aten::type_as": _ANY,
     "aten::unsqueeze": _PULLED_IN,
-    "aten::where": _ANY,
+    "aten::where": Takes(
+        call="Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
+    ),
     "aten::__xor__": _ANY,
     "prim::ConstantChunk": _PULLED_IN,
     "prim::ListConstruct": _ANY,
