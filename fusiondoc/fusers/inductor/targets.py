@@ -1,15 +1,24 @@
-"""Names of operators in torch.fx targets, converted to the names that other fusers
-print."""
+"""Names of operators in torch.fx graphs: of targets, converted to the names that
+other fusers print, and among the words that are arguments."""
 
 from __future__ import annotations
 
 import re
 
-from fusiondoc.operators import VIEWS
+from fusiondoc.operators import BY_NAME, VIEWS
 
 _TARGET = re.compile(r"(?:torch\.ops\.)?(\w+)\.(\w+)(?:\.\w+)?")
 GETITEM = "getitem"
 """Takes one result of an operator that has several."""
+
+ARGUMENT_WORDS = frozenset(row.short for row in BY_NAME.values()) | {
+    "",
+    "none",
+    "swish",
+}
+"""Words that graphs after the post-grad passes give to operators as arguments: most
+name an operator, for a rounding, a reduction, a kind of random numbers, or what
+``mkldnn`` computes behind a product."""
 
 
 def operator_name(target: str) -> str:

@@ -1,6 +1,6 @@
 """The script of a part of a compiled graph. Anybody can have written a log: only
 operators of torch's own namespaces get into it, with arguments that are numbers,
-lists, words of a table and values of the part.
+lists, words that torch uses there and values of the part.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.errors import UsageError
-from fusiondoc.fusers.inductor.argument_words import ARGUMENT_WORDS
 from fusiondoc.fusers.inductor.compilation import GraphOperator
-from fusiondoc.fusers.inductor.targets import GETITEM
+from fusiondoc.fusers.inductor.targets import ARGUMENT_WORDS, GETITEM
 from fusiondoc.numbers import LARGEST
 from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, PartInput
 from fusiondoc.repro.permitted import one_line
