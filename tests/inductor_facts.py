@@ -16,7 +16,6 @@ from typing import Any
 
 from fusiondoc.fusers.inductor.compilation import (
     Access,
-    CallKind,
     Compilation,
     CompilationPart,
     CompiledGraph,
@@ -26,6 +25,7 @@ from fusiondoc.fusers.inductor.compilation import (
     GraphOperator,
     Refusal,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 
 FINAL_KINDS = {
     "SchedulerNode": FinalKind.LOOPS,

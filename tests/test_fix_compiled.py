@@ -23,6 +23,7 @@ from fusiondoc.changes.layouts import with_copies, without_copies
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_to_try.at_compilation import propose
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.fusers.inductor.kinds import AccessDifference, ApartCause
 from fusiondoc.model.boundaries import WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.change_plan import ChangeKind, Version
 from fusiondoc.model.compiled import CompiledReport, GraphBreakRow, RecompileRow
@@ -327,9 +328,11 @@ def test_a_copy_is_left_out_where_a_kernel_only_copies_or_two_use_two_layouts(
     made.report = replace(made.report, groups=[computes], boundaries=())
     assert list(propose(made)) == []
     end = BoundaryEnd(group.id, None, group.kind)
-    accesses = (SharedAccess("buf0", "order"),)
+    accesses = (SharedAccess("buf0", AccessDifference.ORDER),)
     cause = Reason.of(
-        "FD262", StayedApart(cause="access", source="pair", accesses=accesses), True
+        "FD262",
+        StayedApart(cause=ApartCause.ACCESS, source="pair", accesses=accesses),
+        True,
     )
     apart = Boundary(end, end, "f32[4, 4]", 64, WRITTEN_AND_READ, cause, ())
     made.report = replace(made.report, boundaries=(apart,))

@@ -11,7 +11,6 @@ from running import python_apart
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph
 from fusiondoc.fusers.inductor.compilation import (
-    CallKind,
     Compilation,
     CompiledGraph,
     FinalKind,
@@ -20,6 +19,7 @@ from fusiondoc.fusers.inductor.compilation import (
     GraphOperator,
     Refusal,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 from fusiondoc.fusers.inductor.live_facts import with_live
 from fusiondoc.model.compiled import Accounts
 

@@ -18,7 +18,6 @@ from fusiondoc import parse, render
 from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report
 from fusiondoc.fusers.inductor.compilation import (
     Access,
-    CallKind,
     Compilation,
     CompilationPart,
     CompiledGraph,
@@ -28,6 +27,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Recompile,
     Refusal,
 )
+from fusiondoc.fusers.inductor.kinds import AccessDifference, CallKind
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ
 from fusiondoc.model.reasons.of_inductor import StayedApart
 from fusiondoc.model.report import Report
@@ -436,7 +436,7 @@ def test_no_layout_is_advised_for_reductions(tmp_path: Path) -> None:
         if row.cause is not None and isinstance(row.cause.detail, StayedApart)
         for access in row.cause.detail.accesses
     }
-    assert {"reduction", "loops"} <= differences
+    assert {AccessDifference.REDUCTION, AccessDifference.LOOPS} <= differences
 
 
 def test_no_layout_is_advised_for_a_mask_beside_a_pooling(tmp_path: Path) -> None:
@@ -484,7 +484,7 @@ def test_no_layout_is_advised_where_indices_are_computed(tmp_path: Path) -> None
         boundary.cause.detail, StayedApart
     )
     assert [one.difference for one in boundary.cause.detail.accesses] == [
-        "computed"
+        AccessDifference.COMPUTED
     ]
     (found,) = [one for one in report.findings if one.code == boundary.cause.code]
     assert found.severity == "note" and "at indices that it computes" in (

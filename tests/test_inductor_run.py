@@ -19,12 +19,12 @@ from running import python_apart, write
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.fusers.inductor.compilation import (
-    CallKind,
     Compilation,
     CompilationPart,
     CompiledGraph,
     FinalKind,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 from fusiondoc.workflows.bench_compiled import seen_besides
 from fusiondoc.workflows.load import parse_capture
 

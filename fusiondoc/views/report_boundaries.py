@@ -102,15 +102,10 @@ def _left_out(
         yield f"Besides, {count(left, 'tensor')} around calls of libraries and the like: --verbose has all"
 
 
-_SELDOM_CHANGED = ("library", "random seed", "collective", "eager sum", "view")
-"""Kinds of calls at which a terminal shows no boundaries: there is little to do
-about them."""
-
-
 def _matters(boundary: Boundary) -> bool:
-    """True if a change may remove the boundary."""
+    """True if a change may remove the boundary; a terminal shows no others."""
     detail = boundary.cause.detail if boundary.cause is not None else None
-    return not (isinstance(detail, StayedApart) and detail.call in _SELDOM_CHANGED)
+    return not (isinstance(detail, StayedApart) and detail.is_seldom_changed)
 
 
 def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:

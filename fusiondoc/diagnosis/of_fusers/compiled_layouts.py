@@ -8,11 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from fusiondoc.diagnosis.of_fusers.inductor_boundary_findings import line_of
 from fusiondoc.diagnosis.speed_of_light import in_bytes
-from fusiondoc.fusers.inductor.causes import (
-    CODE_OF_CAUSE,
-    AccessDifference,
-    ApartCause,
-)
+from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE
+from fusiondoc.fusers.inductor.kinds import AccessDifference, ApartCause
 from fusiondoc.model import dataclass
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.groups import Group
@@ -104,8 +101,7 @@ def _views_at_boundaries(report: Report) -> Iterator[LayoutLine]:
         detail = boundary.cause.detail if boundary.cause is not None else None
         accesses = detail.accesses if isinstance(detail, StayedApart) else ()
         if not any(
-            AccessDifference(access.difference) is AccessDifference.ORDER
-            for access in accesses
+            access.difference is AccessDifference.ORDER for access in accesses
         ):
             continue
         names = [

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import ComputingNode, Role
 from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph
-from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause
+from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE
 from fusiondoc.fusers.inductor.compilation import Crossing
+from fusiondoc.fusers.inductor.kinds import ApartCause
 from fusiondoc.model.boundaries import WRITTEN_AND_READ, Boundary
 from fusiondoc.model.reasons import StayedApart
 from fusiondoc.model.reasons.reason import Reason
@@ -35,7 +36,7 @@ def _boundaries(
 ) -> Iterator[Boundary]:
     reason = Reason.of(
         CODE_OF_CAUSE[_CAUSE],
-        StayedApart(cause=_CAUSE.value, source="worked out"),
+        StayedApart(cause=_CAUSE, source="worked out"),
         False,
     )
     for root in first.found.roots(crossing.result):

@@ -23,8 +23,6 @@ from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
 )
 from fusiondoc.fusers.inductor.causes import (
     CODE_OF_CAUSE,
-    AccessDifference,
-    ApartCause,
     cause_of,
     difference_between,
     difference_of,
@@ -34,12 +32,12 @@ from fusiondoc.fusers.inductor.causes import (
 )
 from fusiondoc.fusers.inductor.compilation import (
     Access,
-    CallKind,
     CompilationPart,
     FinalKind,
     GraphOperator,
     Refusal,
 )
+from fusiondoc.fusers.inductor.kinds import AccessDifference, ApartCause, CallKind
 from fusiondoc.fusers.inductor.node_kinds import READ_WINDOWS
 from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
@@ -207,8 +205,8 @@ class GraphBoundaries:
             detail = self._never_tried(pair)
         if detail is None:
             return None
-        code = CODE_OF_CAUSE[ApartCause(detail.cause)]
-        of_call = detail.cause == ApartCause.CALL.value
+        code = CODE_OF_CAUSE[detail.cause]
+        of_call = detail.cause is ApartCause.CALL
         stated = self._call_is_stated(pair) if of_call else detail.source == "pair"
         return Reason.of(code, detail, stated)
 
@@ -234,11 +232,11 @@ class GraphBoundaries:
         )
         text = refusal.text if refusal is not None else None
         return StayedApart(
-            cause=cause.value,
+            cause=cause,
             source="worked out" if text is None else "pair",
             text=text,
             op=self._op(calls[0]),
-            call=kind.value,
+            call=kind,
         )
 
     def _call_is_stated(self, pair: _Pair) -> bool:
@@ -261,9 +259,7 @@ class GraphBoundaries:
         if refusal.text is None:
             cause = _by_sizes(pair)
             accesses = _without_text(pair) if cause in _OF_SIZES else ()
-            return StayedApart(
-                cause=cause.value, source="no text", accesses=accesses
-            )
+            return StayedApart(cause=cause, source="no text", accesses=accesses)
         return self._detail(pair, refusal, between, "pair")
 
     def _of_members(
@@ -313,7 +309,7 @@ class GraphBoundaries:
         ):
             cause = ApartCause.SPLIT_REDUCTION
         made = StayedApart(
-            cause=cause.value,
+            cause=cause,
             source="pair" if source == "pair" else "members",
             text=text,
         )
@@ -324,7 +320,7 @@ class GraphBoundaries:
             return replace(
                 made,
                 op=self._op(between),
-                call=call.value if call is not None else None,
+                call=call,
             )
         if cause is ApartCause.ACCESS:
             return replace(made, accesses=_accesses(pair, refusal))
@@ -335,7 +331,7 @@ class GraphBoundaries:
         loops keep it apart: a stage loops over other sizes than the tensor's."""
         accesses = _accesses(pair, refusal)
         if not accesses or any(
-            access.difference != AccessDifference.LOOPS.value for access in accesses
+            access.difference is not AccessDifference.LOOPS for access in accesses
         ):
             return False
         stage = pair.second
@@ -355,13 +351,11 @@ class GraphBoundaries:
                 pair.written
             ):
                 return StayedApart(
-                    cause=ApartCause.BETWEEN.value, source="never tried", op=CAT
+                    cause=ApartCause.BETWEEN, source="never tried", op=CAT
                 )
         if CompilationPart.LAYERS in self._found.graph.holds:  # hooks saw every try
-            return StayedApart(
-                cause=ApartCause.UNSTATED.value, source="never tried"
-            )
-        return StayedApart(cause=_by_sizes(pair).value, source="no line")
+            return StayedApart(cause=ApartCause.UNSTATED, source="never tried")
+        return StayedApart(cause=_by_sizes(pair), source="no line")
 
     def _op(self, node: ComputingNode) -> str:
         """Return the operator of a call; of a group its first operator."""
@@ -491,7 +485,7 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
     """Return how the two nodes access their shared buffers: by torch's comparison,
     else by index expressions that differ."""
     found = [
-        SharedAccess(buffer, difference_of(text).value, text)
+        SharedAccess(buffer, difference_of(text), text)
         for buffer, text in refusal.why_not_shared
     ]
     if not found:
@@ -500,7 +494,7 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
             for buffer, indices in _indices(pair)
         ]
         found = [
-            SharedAccess(buffer, one.value)
+            SharedAccess(buffer, one)
             for buffer, one in compared
             if one is not AccessDifference.UNKNOWN
         ]
@@ -514,7 +508,7 @@ def _without_common_elements(
     such."""
     apart = set(_read_apart(pair))
     return [
-        replace(access, difference=AccessDifference.DISJOINT.value)
+        replace(access, difference=AccessDifference.DISJOINT)
         if access.buffer in apart
         else access
         for access in found
@@ -540,7 +534,7 @@ def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
             else difference_between(first, second)
         )
         if difference is not AccessDifference.UNKNOWN:
-            found.append(SharedAccess(buffer, difference.value))
+            found.append(SharedAccess(buffer, difference))
     return _by_operators(pair, _without_common_elements(pair, found))
 
 
@@ -561,9 +555,7 @@ def _by_operators(
     return tuple(
         replace(
             access,
-            difference=_by_operator(
-                pair, access.buffer, AccessDifference(access.difference)
-            ).value,
+            difference=_by_operator(pair, access.buffer, access.difference),
         )
         for access in accesses
     )

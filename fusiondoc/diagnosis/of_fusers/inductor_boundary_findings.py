@@ -7,11 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.speed_of_light import in_bytes
-from fusiondoc.fusers.inductor.causes import (
-    CODE_OF_CAUSE,
-    AccessDifference,
-    ApartCause,
-)
+from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE
+from fusiondoc.fusers.inductor.kinds import AccessDifference, ApartCause
 from fusiondoc.model.boundaries import READ_TWICE, Boundary, BoundaryEnd
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons.of_inductor import StayedApart
@@ -160,9 +157,7 @@ def _differences(cause: Reason) -> frozenset[AccessDifference]:
     detail = cause.detail
     if not isinstance(detail, StayedApart):
         return frozenset()
-    return frozenset(
-        AccessDifference(access.difference) for access in detail.accesses
-    )
+    return frozenset(access.difference for access in detail.accesses)
 
 
 def _is_backward(boundary: Boundary, report: Report) -> bool:

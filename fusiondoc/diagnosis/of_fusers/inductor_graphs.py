@@ -12,7 +12,6 @@ from functools import cached_property
 from fusiondoc.fusers.inductor.compilation import (
     Access,
     Buffer,
-    CallKind,
     CompilationPart,
     CompiledGraph,
     FinalKind,
@@ -20,6 +19,7 @@ from fusiondoc.fusers.inductor.compilation import (
     GeneratedKernel,
     GraphOperator,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 from fusiondoc.fusers.inductor.targets import moves_nothing, operator_name
 from fusiondoc.model.compiled import Accounts
 from fusiondoc.operators import BY_NAME

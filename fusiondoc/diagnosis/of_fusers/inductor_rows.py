@@ -11,8 +11,8 @@ from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
     Role,
     is_pattern,
 )
-from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind
-from fusiondoc.fusers.inductor.kinds import KIND
+from fusiondoc.fusers.inductor.compilation import FinalKind
+from fusiondoc.fusers.inductor.kinds import KIND, CallKind
 from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.model import dataclass
 from fusiondoc.model.boundaries import BoundaryEnd
@@ -189,7 +189,7 @@ def call_key(graph: ReportedGraph, node: ComputingNode) -> CallKey:
 def reason_of(found: FinalGraph, node: ComputingNode) -> Reason:
     """Return why it is a call."""
     call = node.final.call or CallKind.UNKNOWN
-    detail = CompiledCall(call=call.value, calls=node.final.kernel)
+    detail = CompiledCall(call=call, calls=node.final.kernel)
     return Reason.of(_CODE_OF_CALL[call], detail, found.call_is_stated(node))
 
 

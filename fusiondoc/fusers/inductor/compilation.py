@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from fusiondoc.fusers.inductor.kinds import CallKind
+
 Line = tuple[int, int]
 """Index of a log in the order in which they were given, and a line in it, from
 1."""
@@ -119,31 +121,6 @@ class FinalKind(Enum):
     OTHER = "other"
     """A class that this version does not know; ``FinalNode.scheduler_class`` has
     it."""
-
-
-class CallKind(Enum):
-    """Why an operator is a call and not a loop of a kernel."""
-
-    LIBRARY = "library"
-    """A library computes it: mm, addmm, bmm, convolution."""
-    NO_LOWERING = "no lowering"
-    """FallbackKernel: Inductor has neither a lowering nor a decomposition."""
-    ON_PURPOSE = "on purpose"
-    """FallbackKernel of an operator that Inductor leaves to eager code on purpose
-    (``make_fallback``)."""
-    CUSTOM = "custom"
-    """An operator of the program or of another library."""
-    USER_TRITON = "user's Triton kernel"
-    RANDOM_SEED = "random seed"
-    VIEW = "view"
-    """``view_as_real`` and the like: it moves nothing."""
-    COLLECTIVE = "collective"
-    COPY = "copy"
-    """An eager copy of the wrapper."""
-    EAGER_SUM = "eager sum"
-    """The sum of a mixed-order reduction's workspace, which the wrapper runs in
-    eager."""
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

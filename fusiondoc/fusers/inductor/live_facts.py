@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.fusers.inductor.compilation import (
-    CallKind,
     Compilation,
     CompiledGraph,
     FinalNode,
     GeneratedKernel,
     GraphBreak,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 
 _Key = tuple[str | None, str | None, int]
 

@@ -3,7 +3,8 @@ ir.py and mkldnn_ir.py of torch 2.6, 2.11 and 2.13."""
 
 from __future__ import annotations
 
-from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind
+from fusiondoc.fusers.inductor.compilation import FinalKind
+from fusiondoc.fusers.inductor.kinds import CallKind
 
 MULTI_OUTPUT = "MultiOutput"
 """The IR class that takes one result of a call: it computes nothing."""

@@ -5,45 +5,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fusiondoc.fusers.inductor.kinds import AccessDifference, ApartCause, CallKind
 from fusiondoc.model import dataclass, field
-
-KindOfCall = Literal[
-    "library",
-    "no lowering",
-    "on purpose",
-    "custom",
-    "user's Triton kernel",
-    "random seed",
-    "view",
-    "collective",
-    "copy",
-    "eager sum",
-    "unknown",
-]
-"""``CallKind`` of fusers/inductor/compilation.py."""
-
-KindOfCause = Literal[
-    "call",
-    "access",
-    "sizes",
-    "elements",
-    "between",
-    "split reduction",
-    "reductions",
-    "tiling",
-    "template",
-    "user kernel",
-    "mutation",
-    "device",
-    "too large",
-    "memory",
-    "slower",
-    "grouped",
-    "other graph",
-    "other",
-    "unstated",
-]
-"""``ApartCause`` of fusers/inductor/causes.py."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +14,14 @@ class CompiledCall:
     """Inductor compiled it to a call, not to a loop of a kernel."""
 
     kind: Literal["compiled_call"] = field(default="compiled_call", init=False)
-    call: KindOfCall
+    call: CallKind
     calls: str | None = None
     """The function that the generated code calls: ``extern_kernels.addmm``."""
 
     @property
     def is_view(self) -> bool:
         """True if it only returns its input under another type or shape."""
-        return self.call == "view"
+        return self.call is CallKind.VIEW
 
 
 @dataclass(frozen=True)
@@ -67,20 +30,8 @@ class SharedAccess:
 
     buffer: str
     """Its name in the generated code."""
-    difference: Literal[
-        "order",
-        "reduction",
-        "windows",
-        "computed",
-        "loops",
-        "part",
-        "disjoint",
-        "count",
-        "broadcast",
-        "opaque",
-        "unknown",
-    ]
-    """``AccessDifference`` of fusers/inductor/causes.py."""
+    difference: AccessDifference
+    """How the first and the second use differ."""
     text: str | None = None
     """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc
     compared them."""
@@ -91,7 +42,7 @@ class StayedApart:
     """Two nodes of Inductor's scheduler share a tensor and were not fused."""
 
     kind: Literal["stayed_apart"] = field(default="stayed_apart", init=False)
-    cause: KindOfCause
+    cause: ApartCause
     source: Literal[
         "pair", "members", "no text", "no line", "never tried", "worked out"
     ]
@@ -106,8 +57,22 @@ class StayedApart:
     op: str | None = None
     """For ``call``: the operator that is a call; for ``between``: the operator that
     stands between, or the first of its node."""
-    call: KindOfCall | None = None
+    call: CallKind | None = None
     """Why that operator is a call; None if it is not."""
     accesses: tuple[SharedAccess, ...] = ()
     """For ``access``, and for ``sizes`` and ``reductions`` without a text of torch,
     as far as they are known."""
+
+    @property
+    def is_seldom_changed(self) -> bool:
+        """True if the operator is a call about which there is little to do."""
+        return self.call in _SELDOM_CHANGED
+
+
+_SELDOM_CHANGED = (
+    CallKind.LIBRARY,
+    CallKind.RANDOM_SEED,
+    CallKind.COLLECTIVE,
+    CallKind.EAGER_SUM,
+    CallKind.VIEW,
+)

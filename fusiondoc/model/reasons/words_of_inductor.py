@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fusiondoc.fusers.inductor.kinds import AccessDifference, ApartCause, CallKind
 from fusiondoc.model.reasons.of_inductor import (
     CompiledCall,
-    KindOfCall,
     SharedAccess,
     StayedApart,
 )
@@ -21,73 +21,73 @@ class _Call(NamedTuple):
     noun: str
 
 
-_CALLS: Mapping[KindOfCall, _Call] = {
-    "library": _Call("a library computes it", "a call of a library"),
-    "no lowering": _Call(
+_CALLS: Mapping[CallKind, _Call] = {
+    CallKind.LIBRARY: _Call("a library computes it", "a call of a library"),
+    CallKind.NO_LOWERING: _Call(
         "Inductor has no lowering and no decomposition for it, so it runs as in eager code",
         "an operator without a lowering",
     ),
-    "on purpose": _Call(
+    CallKind.ON_PURPOSE: _Call(
         "Inductor leaves it to eager code on purpose",
         "an operator that Inductor leaves to eager code",
     ),
-    "custom": _Call(
+    CallKind.CUSTOM: _Call(
         "it is a custom operator, which is opaque to Inductor", "a custom operator"
     ),
-    "user's Triton kernel": _Call(
+    CallKind.USER_TRITON: _Call(
         "it is a Triton kernel of the program", "a Triton kernel of the program"
     ),
-    "random seed": _Call(
+    CallKind.RANDOM_SEED: _Call(
         "it draws the seeds of the random numbers of the graph",
         "the seeds of random numbers",
     ),
-    "view": _Call("it is a view: it moves no data", "a view"),
-    "collective": _Call(
+    CallKind.VIEW: _Call("it is a view: it moves no data", "a view"),
+    CallKind.COLLECTIVE: _Call(
         "it exchanges data with other processes", "an exchange with other processes"
     ),
-    "copy": _Call(
+    CallKind.COPY: _Call(
         "the wrapper copies a tensor in eager code", "a copy in eager code"
     ),
-    "eager sum": _Call(
+    CallKind.EAGER_SUM: _Call(
         "the wrapper adds up the workspace of a reduction in eager code",
         "a sum in eager code",
     ),
-    "unknown": _Call(
+    CallKind.UNKNOWN: _Call(
         "the log has no generated code, so it does not show the call", "a call"
     ),
 }
 
-_CAUSES: Mapping[str, str] = {
-    "access": "both use the tensor, but in another order or in other parts",
-    "sizes": "their loops have other sizes",
-    "elements": "the second reads other elements than the first has just written",
-    "split reduction": "a reduction runs in two stages, each a kernel",
-    "reductions": "they reduce in other directions, or over other sizes",
-    "tiling": "their loops are tiled in other ways",
-    "template": "a template of a matrix product or convolution does not take the other in",
-    "user kernel": "one of them is a Triton kernel of the program, which takes nothing in",
-    "mutation": "a tensor is changed in place or shares memory",
-    "device": "they run on other devices or streams",
-    "too large": "together they are larger than a kernel may be",
-    "memory": "by Inductor's estimate, fused they would need more memory at the peak",
-    "slower": "Inductor measured the fused kernel, and it was slower",
-    "grouped": "one of them holds grouped or foreach operators, which take no others",
-    "other graph": "they are in other graphs, which no pass of the compiler sees together",
-    "other": "torch states a cause that this version of fusiondoc does not know",
+_CAUSES: Mapping[ApartCause, str] = {
+    ApartCause.ACCESS: "both use the tensor, but in another order or in other parts",
+    ApartCause.SIZES: "their loops have other sizes",
+    ApartCause.ELEMENTS: "the second reads other elements than the first has just written",
+    ApartCause.SPLIT_REDUCTION: "a reduction runs in two stages, each a kernel",
+    ApartCause.REDUCTIONS: "they reduce in other directions, or over other sizes",
+    ApartCause.TILING: "their loops are tiled in other ways",
+    ApartCause.TEMPLATE: "a template of a matrix product or convolution does not take the other in",
+    ApartCause.USER_KERNEL: "one of them is a Triton kernel of the program, which takes nothing in",
+    ApartCause.MUTATION: "a tensor is changed in place or shares memory",
+    ApartCause.DEVICE: "they run on other devices or streams",
+    ApartCause.TOO_LARGE: "together they are larger than a kernel may be",
+    ApartCause.MEMORY: "by Inductor's estimate, fused they would need more memory at the peak",
+    ApartCause.SLOWER: "Inductor measured the fused kernel, and it was slower",
+    ApartCause.GROUPED: "one of them holds grouped or foreach operators, which take no others",
+    ApartCause.OTHER_GRAPH: "they are in other graphs, which no pass of the compiler sees together",
+    ApartCause.OTHER: "torch states a cause that this version of fusiondoc does not know",
 }
 
-_DIFFERENCES: Mapping[str, str] = {
-    "order": "in another order",
-    "reduction": "in another order, as one of them reduces over dimensions before the last",
-    "windows": "by one of them in windows",
-    "computed": "at indices that one of them computes",
-    "loops": "in the same order, but in loops of other sizes",
-    "part": "in another part",
-    "disjoint": "in parts that have no element in common",
-    "count": "for another number of elements",
-    "broadcast": "broadcast by one of them",
-    "opaque": "by one of them without an index",
-    "unknown": "in a way that torch does not state",
+_DIFFERENCES: Mapping[AccessDifference, str] = {
+    AccessDifference.ORDER: "in another order",
+    AccessDifference.REDUCTION: "in another order, as one of them reduces over dimensions before the last",
+    AccessDifference.WINDOWS: "by one of them in windows",
+    AccessDifference.COMPUTED: "at indices that one of them computes",
+    AccessDifference.LOOPS: "in the same order, but in loops of other sizes",
+    AccessDifference.PART: "in another part",
+    AccessDifference.DISJOINT: "in parts that have no element in common",
+    AccessDifference.COUNT: "for another number of elements",
+    AccessDifference.BROADCAST: "broadcast by one of them",
+    AccessDifference.OPAQUE: "by one of them without an index",
+    AccessDifference.UNKNOWN: "in a way that torch does not state",
 }
 
 MOST_TENSORS = 3
@@ -107,7 +107,7 @@ def stayed_apart(detail: StayedApart) -> str:
         )
     if detail.text is not None:
         return f"{text} (torch: {detail.text})"
-    if detail.cause != "unstated" and detail.source in _WITHOUT_TEXT:
+    if detail.cause is not ApartCause.UNSTATED and detail.source in _WITHOUT_TEXT:
         return f"{text} ({_WITHOUT_TEXT[detail.source]})"
     return text
 
@@ -120,13 +120,13 @@ _WITHOUT_TEXT: Mapping[str, str] = {
 
 
 def _why_apart(detail: StayedApart) -> str:
-    if detail.cause == "call":
-        return f"{detail.op or 'one of them'} is {_CALLS[detail.call or 'unknown'].noun}, no loop"
-    if detail.cause == "between":
+    if detail.cause is ApartCause.CALL:
+        return f"{detail.op or 'one of them'} is {_CALLS[detail.call or CallKind.UNKNOWN].noun}, no loop"
+    if detail.cause is ApartCause.BETWEEN:
         return _between(detail)
-    if detail.cause == "access" and detail.accesses:
+    if detail.cause is ApartCause.ACCESS and detail.accesses:
         return f"both use {_in_words(detail.accesses)}"
-    if detail.cause == "unstated":
+    if detail.cause is ApartCause.UNSTATED:
         return _WITHOUT_TEXT.get(
             detail.source, "nothing shows why they stayed apart"
         )
@@ -142,7 +142,7 @@ def _between(detail: StayedApart) -> str:
 
 def _in_words(accesses: tuple[SharedAccess, ...]) -> str:
     """``buf1 in another order and primals_3 broadcast by one of them``."""
-    by_difference: dict[str, list[str]] = {}
+    by_difference: dict[AccessDifference, list[str]] = {}
     for access in accesses:
         by_difference.setdefault(access.difference, []).append(access.buffer)
     parts = []

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from fusiondoc.fusers.inductor.compilation import (
     Access,
     Buffer,
-    CallKind,
     FinalKind,
     FinalNode,
     GeneratedKernel,
     Line,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 from fusiondoc.parsers.inductor.cpp_loops import loop_nests
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.kernel_definitions import Definition, Parameter

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fusiondoc.fusers.inductor.compilation import (
-    CallKind,
     FinalKind,
     FinalNode,
     GraphOperator,
 )
+from fusiondoc.fusers.inductor.kinds import CallKind
 from fusiondoc.fusers.inductor.targets import moves_nothing, operator_name
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.provenance import Provenance

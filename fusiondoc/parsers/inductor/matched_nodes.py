@@ -14,12 +14,8 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from fusiondoc.fusers.inductor.compilation import (
-    Access,
-    CallKind,
-    FinalKind,
-    FinalNode,
-)
+from fusiondoc.fusers.inductor.compilation import Access, FinalKind, FinalNode
+from fusiondoc.fusers.inductor.kinds import CallKind
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.inductor.called_nodes import CalledNodes, NestTraffic
 from fusiondoc.parsers.inductor.cpp_loops import nests_of_nodes, nests_without_node
