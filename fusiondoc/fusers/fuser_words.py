@@ -42,7 +42,7 @@ class FuserWords:
     ``{text}`` are fields of ``Stated`` (model/reasons/stated.py)."""
     overloads: Mapping[GivenOverload, str] = field(default_factory=dict)
     """An overload that it refuses -> the sentence, which names the overload that it
-    takes."""
+    takes; ``{op}`` is a field of ``Overload``."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """``Argument.problem`` -> the sentence; ``{argument}`` and ``{dtype}`` are
     fields of ``Argument``."""

@@ -22,16 +22,16 @@ WORDS = FuserWords(
         "correction": "it is the overload with `correction`; nvFuser has a rule only for that with `dim` and"
         " `unbiased`",
         "with_indices": "it gives indices too; nvFuser has a rule only for that of two tensors",
-        "device": "it names a device; nvFuser has a rule only for aten::to with a dtype alone",
-        "dtype_of_tensor": "it takes dtype and device of another tensor; nvFuser has a rule only for aten::to"
+        "device": "it names a device; nvFuser has a rule only for {op} with a dtype alone",
+        "dtype_of_tensor": "it takes dtype and device of another tensor; nvFuser has a rule only for {op}"
         " with a dtype",
-        "layout_or_device": "it may change layout or device; nvFuser has a rule only for aten::to with a"
+        "layout_or_device": "it may change layout or device; nvFuser has a rule only for {op} with a"
         " dtype alone",
-        "other_arguments": "nvFuser has a rule only for the overload of aten::to with a dtype",
+        "other_arguments": "nvFuser has a rule only for the overload of {op} with a dtype",
         "number": "it takes a number; nvFuser has a rule only for two tensors",
-        "rounding_mode": "it has a `rounding_mode`; nvFuser has a rule only for div without one",
-        "decimals": "it rounds to `decimals`; nvFuser has a rule only for round without them",
-        "chosen_number": "it chooses a number; nvFuser has a rule only for where of two tensors",
+        "rounding_mode": "it has a `rounding_mode`; nvFuser has a rule only for {op} without one",
+        "decimals": "it rounds to `decimals`; nvFuser has a rule only for {op} without them",
+        "chosen_number": "it chooses a number; nvFuser has a rule only for {op} of two tensors",
         "tensor_limits": "its limits are tensors; nvFuser has a rule only for numbers",
     },
     arguments={

@@ -46,7 +46,7 @@ _TAKES_CONSTANTS = titles(lambda fuser: fuser.operators.casts_by_constants)
 def overload(detail: Overload) -> str:
     own = facts_of(detail.fuser).words.overloads.get(detail.given)
     if own is not None:
-        return own
+        return own.format(op=detail.op)
     title = title_of(detail.fuser)
     if detail.given == "not_two_tensors":
         return f"{title} takes {detail.op} of two tensors only"
