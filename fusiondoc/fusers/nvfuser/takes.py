@@ -112,100 +112,104 @@ _DROPOUT = ("rand, <, *, *",)
 
 _V11, _V12, _V13, _V20 = (1, 11), (1, 12), (1, 13), (2, 0)
 
-_RULES: Mapping[str, ParseRule] = {
-    "__and__": ParseRule(_V11, overload=_TWO_TENSORS),
-    "__lshift__": ParseRule(_V11, overload=_TWO_TENSORS),
-    "__or__": ParseRule(_V11, overload=_TWO_TENSORS),
-    "__rshift__": ParseRule(_V11, overload=_TWO_TENSORS),
-    "__xor__": ParseRule(_V11, overload=_TWO_TENSORS),
-    "_autocast_to_full_precision": ParseRule(_V11),
-    "_autocast_to_reduced_precision": ParseRule(_V11),
-    "_batch_norm_impl_index": ParseRule(_V11, profiled={5: "training"}, reduces=0),
-    "_batch_norm_impl_index_backward": ParseRule(
+TAKES: Mapping[str, ParseRule] = {
+    "aten::__and__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::__lshift__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::__or__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::__rshift__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::__xor__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::_autocast_to_full_precision": ParseRule(_V11),
+    "aten::_autocast_to_reduced_precision": ParseRule(_V11),
+    "aten::_batch_norm_impl_index": ParseRule(
+        _V11, profiled={5: "training"}, reduces=0
+    ),
+    "aten::_batch_norm_impl_index_backward": ParseRule(
         _V11, profiled={8: "train", 10: "output_mask"}, reduces=1
     ),
-    "_grad_sum_to_size": ParseRule(_V11, profiled={1: "size"}, reduces=0),
-    "_log_softmax_backward_data": ParseRule(
+    "aten::_grad_sum_to_size": ParseRule(_V11, profiled={1: "size"}, reduces=0),
+    "aten::_log_softmax_backward_data": ParseRule(
         _V12, constant={2: "dim", 3: "input_dtype"}, reduces=0
     ),
-    "_softmax": ParseRule(_V11, constant={1: "dim", 2: "half_to_float"}, reduces=0),
-    "_softmax_backward_data": ParseRule(
+    "aten::_softmax": ParseRule(
+        _V11, constant={1: "dim", 2: "half_to_float"}, reduces=0
+    ),
+    "aten::_softmax_backward_data": ParseRule(
         _V11, constant={2: "dim", 3: "input_dtype"}, reduces=0
     ),
-    "_to_copy": ParseRule(
+    "aten::_to_copy": ParseRule(
         _V13,
         profiled={1: "dtype"},
         none={2: "layout", 3: "device", 4: "pin_memory", 6: "memory_format"},
     ),
-    "abs": ParseRule(_V11, kernel=("abs",)),
-    "acos": ParseRule(_V11, kernel=("acos",)),
-    "add": ParseRule(_V11, kernel=("*, +", "+")),
-    "addcmul": ParseRule(_V11),
-    "amax": ParseRule(
+    "aten::abs": ParseRule(_V11, kernel=("abs",)),
+    "aten::acos": ParseRule(_V11, kernel=("acos",)),
+    "aten::add": ParseRule(_V11, kernel=("*, +", "+")),
+    "aten::addcmul": ParseRule(_V11),
+    "aten::amax": ParseRule(
         _V11,
         profiled={1: "dim", 2: "keepdim"},
         reduces=0,
         kernel=("reduction max",),
     ),
-    "amin": ParseRule(
+    "aten::amin": ParseRule(
         _V12,
         profiled={1: "dim", 2: "keepdim"},
         reduces=0,
         kernel=("reduction min",),
     ),
-    "asin": ParseRule(_V11, kernel=("asin",)),
-    "atan": ParseRule(_V11, kernel=("atan",)),
-    "atan2": ParseRule(_V11),
-    "atanh": ParseRule(_V11),
-    "batch_norm": ParseRule(_V11, profiled={5: "training"}, reduces=0),
-    "bitwise_and": ParseRule(_V12, overload=_TWO_TENSORS),
-    "bitwise_left_shift": ParseRule(_V12, overload=_TWO_TENSORS),
-    "bitwise_not": ParseRule(_V11),
-    "bitwise_or": ParseRule(_V12, overload=_TWO_TENSORS),
-    "bitwise_right_shift": ParseRule(_V12, overload=_TWO_TENSORS),
-    "bitwise_xor": ParseRule(_V12, overload=_TWO_TENSORS),
-    "ceil": ParseRule(_V11, kernel=("ceil",)),
-    "clamp": ParseRule(_V11, overload=_CLAMP),
-    "cos": ParseRule(_V11, kernel=("cos",)),
-    "cosh": ParseRule(_V11, kernel=("cosh",)),
-    "div": ParseRule(_V11, overload=_DIV, kernel=("/",)),
-    "dropout": ParseRule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
-    "eq": ParseRule(_V11, kernel=("==",)),
-    "erf": ParseRule(_V11, kernel=("erf",)),
-    "erfc": ParseRule(_V11, kernel=("erfc",)),
-    "exp": ParseRule(_V11, kernel=("exp",)),
-    "expm1": ParseRule(_V11, kernel=("expm1",)),
-    "floor": ParseRule(_V11, kernel=("floor",)),
-    "fmod": ParseRule(_V11, overload=_TWO_TENSORS),
-    "frac": ParseRule(_V11, kernel=("frac",)),
-    "ge": ParseRule(_V11, kernel=(">=",)),
-    "gelu": ParseRule(_V11, profiled={1: "approximate"}, kernel=("gelu",)),
-    "gelu_backward": ParseRule(_V11, profiled={2: "approximate"}),
-    "gt": ParseRule(_V11, kernel=(">",)),
-    "instance_norm": ParseRule(_V11, reduces=0),
-    "isfinite": ParseRule(_V12),
-    "isinf": ParseRule(_V12),
-    "isnan": ParseRule(_V12),
-    "isneginf": ParseRule(_V12),
-    "isposinf": ParseRule(_V12),
-    "isreal": ParseRule(_V12),
-    "layer_norm": ParseRule(
+    "aten::asin": ParseRule(_V11, kernel=("asin",)),
+    "aten::atan": ParseRule(_V11, kernel=("atan",)),
+    "aten::atan2": ParseRule(_V11),
+    "aten::atanh": ParseRule(_V11),
+    "aten::batch_norm": ParseRule(_V11, profiled={5: "training"}, reduces=0),
+    "aten::bitwise_and": ParseRule(_V12, overload=_TWO_TENSORS),
+    "aten::bitwise_left_shift": ParseRule(_V12, overload=_TWO_TENSORS),
+    "aten::bitwise_not": ParseRule(_V11),
+    "aten::bitwise_or": ParseRule(_V12, overload=_TWO_TENSORS),
+    "aten::bitwise_right_shift": ParseRule(_V12, overload=_TWO_TENSORS),
+    "aten::bitwise_xor": ParseRule(_V12, overload=_TWO_TENSORS),
+    "aten::ceil": ParseRule(_V11, kernel=("ceil",)),
+    "aten::clamp": ParseRule(_V11, overload=_CLAMP),
+    "aten::cos": ParseRule(_V11, kernel=("cos",)),
+    "aten::cosh": ParseRule(_V11, kernel=("cosh",)),
+    "aten::div": ParseRule(_V11, overload=_DIV, kernel=("/",)),
+    "aten::dropout": ParseRule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
+    "aten::eq": ParseRule(_V11, kernel=("==",)),
+    "aten::erf": ParseRule(_V11, kernel=("erf",)),
+    "aten::erfc": ParseRule(_V11, kernel=("erfc",)),
+    "aten::exp": ParseRule(_V11, kernel=("exp",)),
+    "aten::expm1": ParseRule(_V11, kernel=("expm1",)),
+    "aten::floor": ParseRule(_V11, kernel=("floor",)),
+    "aten::fmod": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::frac": ParseRule(_V11, kernel=("frac",)),
+    "aten::ge": ParseRule(_V11, kernel=(">=",)),
+    "aten::gelu": ParseRule(_V11, profiled={1: "approximate"}, kernel=("gelu",)),
+    "aten::gelu_backward": ParseRule(_V11, profiled={2: "approximate"}),
+    "aten::gt": ParseRule(_V11, kernel=(">",)),
+    "aten::instance_norm": ParseRule(_V11, reduces=0),
+    "aten::isfinite": ParseRule(_V12),
+    "aten::isinf": ParseRule(_V12),
+    "aten::isnan": ParseRule(_V12),
+    "aten::isneginf": ParseRule(_V12),
+    "aten::isposinf": ParseRule(_V12),
+    "aten::isreal": ParseRule(_V12),
+    "aten::layer_norm": ParseRule(
         _V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM
     ),
-    "le": ParseRule(_V11, kernel=("<=",)),
-    "leaky_relu": ParseRule(_V13),
-    "lerp": ParseRule(_V11),
-    "lgamma": ParseRule(_V11, kernel=("lgamma",)),
-    "log": ParseRule(_V11, kernel=("log",)),
-    "log10": ParseRule(_V11, kernel=("log10",)),
-    "log1p": ParseRule(_V11, kernel=("log1p",)),
-    "log2": ParseRule(_V11, kernel=("log2",)),
-    "log_softmax": ParseRule(
+    "aten::le": ParseRule(_V11, kernel=("<=",)),
+    "aten::leaky_relu": ParseRule(_V13),
+    "aten::lerp": ParseRule(_V11),
+    "aten::lgamma": ParseRule(_V11, kernel=("lgamma",)),
+    "aten::log": ParseRule(_V11, kernel=("log",)),
+    "aten::log10": ParseRule(_V11, kernel=("log10",)),
+    "aten::log1p": ParseRule(_V11, kernel=("log1p",)),
+    "aten::log2": ParseRule(_V11, kernel=("log2",)),
+    "aten::log_softmax": ParseRule(
         _V12, constant={1: "dim"}, profiled={2: "dtype"}, no_half=2, reduces=0
     ),
-    "lt": ParseRule(_V11, kernel=("<",)),
-    "max": ParseRule(_V11, overload=_EXTREME),
-    "mean": ParseRule(
+    "aten::lt": ParseRule(_V11, kernel=("<",)),
+    "aten::max": ParseRule(_V11, overload=_EXTREME),
+    "aten::mean": ParseRule(
         _V11,
         overload=_REDUCTION,
         constant={1: "dim", 2: "keepdim"},
@@ -214,37 +218,37 @@ _RULES: Mapping[str, ParseRule] = {
         sized=True,
         kernel=("reduction add, /", "reduction add, *"),
     ),
-    "min": ParseRule(_V11, overload=_EXTREME),
-    "mul": ParseRule(_V11, kernel=("*",)),
-    "native_batch_norm": ParseRule(_V11, profiled={5: "training"}, reduces=0),
-    "native_batch_norm_backward": ParseRule(
+    "aten::min": ParseRule(_V11, overload=_EXTREME),
+    "aten::mul": ParseRule(_V11, kernel=("*",)),
+    "aten::native_batch_norm": ParseRule(_V11, profiled={5: "training"}, reduces=0),
+    "aten::native_batch_norm_backward": ParseRule(
         _V12, profiled={7: "train", 9: "output_mask"}, reduces=1
     ),
-    "native_dropout": ParseRule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
-    "native_dropout_backward": ParseRule(_V11),
-    "native_layer_norm": ParseRule(
+    "aten::native_dropout": ParseRule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
+    "aten::native_dropout_backward": ParseRule(_V11),
+    "aten::native_layer_norm": ParseRule(
         _V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM
     ),
-    "native_layer_norm_backward": ParseRule(
+    "aten::native_layer_norm_backward": ParseRule(
         _V11, profiled={2: "normalized_shape", 7: "output_mask"}, reduces=0
     ),
-    "ne": ParseRule(_V11, kernel=("!=",)),
-    "neg": ParseRule(_V11, kernel=("-x",)),
-    "pow": ParseRule(_V11, kernel=("pow",)),
-    "rand_like": ParseRule(
+    "aten::ne": ParseRule(_V11, kernel=("!=",)),
+    "aten::neg": ParseRule(_V11, kernel=("-x",)),
+    "aten::pow": ParseRule(_V11, kernel=("pow",)),
+    "aten::rand_like": ParseRule(
         _V11, none={1: "dtype", 2: "layout", 5: "memory_format"}
     ),
-    "reciprocal": ParseRule(_V11, kernel=("reciprocal",)),
-    "relu": ParseRule(_V11, kernel=("relu",)),
-    "remainder": ParseRule(_V11, overload=_TWO_TENSORS),
-    "round": ParseRule(_V11, overload=_ROUND, kernel=("round",)),
-    "rsqrt": ParseRule(_V11, kernel=("rsqrt",)),
-    "rsub": ParseRule(_V12, kernel=("-",)),
-    "sigmoid": ParseRule(_V11, kernel=("sigmoid",)),
-    "silu": ParseRule(_V11, kernel=("silu",)),
-    "sin": ParseRule(_V11, kernel=("sin",)),
-    "sinh": ParseRule(_V11, kernel=("sinh",)),
-    "softmax": ParseRule(
+    "aten::reciprocal": ParseRule(_V11, kernel=("reciprocal",)),
+    "aten::relu": ParseRule(_V11, kernel=("relu",)),
+    "aten::remainder": ParseRule(_V11, overload=_TWO_TENSORS),
+    "aten::round": ParseRule(_V11, overload=_ROUND, kernel=("round",)),
+    "aten::rsqrt": ParseRule(_V11, kernel=("rsqrt",)),
+    "aten::rsub": ParseRule(_V12, kernel=("-",)),
+    "aten::sigmoid": ParseRule(_V11, kernel=("sigmoid",)),
+    "aten::silu": ParseRule(_V11, kernel=("silu",)),
+    "aten::sin": ParseRule(_V11, kernel=("sin",)),
+    "aten::sinh": ParseRule(_V11, kernel=("sinh",)),
+    "aten::softmax": ParseRule(
         _V11,
         constant={1: "dim"},
         profiled={2: "dtype"},
@@ -252,11 +256,11 @@ _RULES: Mapping[str, ParseRule] = {
         reduces=0,
         kernel=("reduction max, -, exp, reduction add, /",),
     ),
-    "softplus": ParseRule(_V11),
-    "sqrt": ParseRule(_V11, kernel=("sqrt",)),
-    "std": ParseRule(_V12, overload=_VARIANCE, reduces=0, sized=True),
-    "sub": ParseRule(_V11, kernel=("*, -", "-")),
-    "sum": ParseRule(
+    "aten::softplus": ParseRule(_V11),
+    "aten::sqrt": ParseRule(_V11, kernel=("sqrt",)),
+    "aten::std": ParseRule(_V12, overload=_VARIANCE, reduces=0, sized=True),
+    "aten::sub": ParseRule(_V11, kernel=("*, -", "-")),
+    "aten::sum": ParseRule(
         _V11,
         overload=_REDUCTION,
         profiled={1: "dim", 2: "keepdim"},
@@ -265,19 +269,19 @@ _RULES: Mapping[str, ParseRule] = {
         sized=True,
         kernel=("reduction add",),
     ),
-    "sum_to_size": ParseRule(_V11, profiled={1: "size"}, reduces=0),
-    "tan": ParseRule(_V11, kernel=("tan",)),
-    "tanh": ParseRule(_V11, kernel=("tanh",)),
-    "tanh_backward": ParseRule(_V12),
-    "threshold": ParseRule(_V11),
-    "threshold_backward": ParseRule(_V11),
-    "to": ParseRule(
+    "aten::sum_to_size": ParseRule(_V11, profiled={1: "size"}, reduces=0),
+    "aten::tan": ParseRule(_V11, kernel=("tan",)),
+    "aten::tanh": ParseRule(_V11, kernel=("tanh",)),
+    "aten::tanh_backward": ParseRule(_V12),
+    "aten::threshold": ParseRule(_V11),
+    "aten::threshold_backward": ParseRule(_V11),
+    "aten::to": ParseRule(
         _V11, overload=_TO, profiled={1: "dtype"}, none={4: "memory_format"}
     ),
-    "trunc": ParseRule(_V11, kernel=("trunc",)),
-    "type_as": ParseRule(_V11),
-    "var": ParseRule(_V12, overload=_VARIANCE, reduces=0, sized=True),
-    "where": ParseRule(_V11, overload=_WHERE, kernel=("where",)),
+    "aten::trunc": ParseRule(_V11, kernel=("trunc",)),
+    "aten::type_as": ParseRule(_V11),
+    "aten::var": ParseRule(_V12, overload=_VARIANCE, reduces=0, sized=True),
+    "aten::where": ParseRule(_V11, overload=_WHERE, kernel=("where",)),
     "prim::add_optional": ParseRule(_V11),
     "prim::expand_as_copy": ParseRule(_V13),
     "prim::expand_copy": ParseRule(_V13, constant={1: "size"}),
@@ -289,10 +293,6 @@ _RULES: Mapping[str, ParseRule] = {
     "prim::transpose_copy": ParseRule(_V20, profiled={1: "dim0", 2: "dim1"}),
     "prim::unsqueeze_copy": ParseRule(_V12, switched_off=True),
     "prim::view_copy": ParseRule(_V12, switched_off=True),
-}
-
-TAKES: Mapping[str, ParseRule] = {
-    name if "::" in name else f"aten::{name}": rule for name, rule in _RULES.items()
 }
 """Operator as printed -> its rule."""
 
