@@ -45,6 +45,9 @@ class Recipe:
     library kernel."""
     needs: str | None = None
     """A condition for the recipe."""
+    needs_are_seen: bool = False
+    """True if ``needs`` holds where the expression matches, or the first pass shows
+    that it does not."""
     difference: str = ROUNDING
     """EXACT, ROUNDING (the last digits), or another difference in words."""
     module: str | None = None
@@ -238,8 +241,8 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("mish", "F.mish(x)", "x * torch.tanh(F.softplus(x))",
         _X, "softplus tanh mul", module="torch.nn.Mish"),
     Recipe("softplus", "F.softplus(x)", "torch.clamp(x, min=0) + torch.log1p(torch.exp(-torch.abs(x)))",
-        _X, "clamp abs neg exp log1p add", needs="beta=1", module="torch.nn.Softplus", kinks="x = 0",
-        same="child.beta == 1"),
+        _X, "clamp abs neg exp log1p add", needs="beta=1", needs_are_seen=True,
+        module="torch.nn.Softplus", kinks="x = 0", same="child.beta == 1"),
     Recipe("elu", "F.elu(x, 0.5)", _ELU.format("0.5", ""),
         _X, "gt clamp expm1 mul where", module="torch.nn.ELU", same="child.alpha == 0.5"),
     Recipe("selu", "F.selu(x)", f"1.0507009873554805 * {_ELU.format('1.6732632423543772', '')}",
@@ -253,16 +256,16 @@ RECIPES: tuple[Recipe, ...] = (
         same="child.negative_slope == 0.01"),
     Recipe("prelu _prelu_kernel", "F.prelu(x, weight)", "torch.where(x > 0, x, weight * x)",
         _X + " weight=float32[1]", "gt mul where",
-        needs="one weight, or weights reshaped to [C, 1, 1] for [N, C, H, W]", difference=EXACT,
-        module="torch.nn.PReLU"),
+        needs="one weight, or weights reshaped to [C, 1, 1] for [N, C, H, W]", needs_are_seen=True,
+        difference=EXACT, module="torch.nn.PReLU"),
     Recipe("hardshrink", "F.hardshrink(x, 0.5)", "torch.where(torch.abs(x) > 0.5, x, x * 0)",
         _X, "abs gt mul where", difference=EXACT, module="torch.nn.Hardshrink", same="child.lambd == 0.5"),
     Recipe("softshrink", "F.softshrink(x, 0.5)", "x - torch.clamp(x, -0.5, 0.5)",
         _X, "clamp sub", module="torch.nn.Softshrink", same="child.lambd == 0.5"),
     Recipe("glu", "F.glu(x, -1)", "glu(x)",
         _X, "sigmoid mul", left="prim::ConstantChunk",
-        needs="the chunks are views; what follows fuses with the product", module="torch.nn.GLU",
-        helper=_GLU, same="child.dim == -1"),
+        needs="the chunks are views; what follows fuses with the product", needs_are_seen=True,
+        module="torch.nn.GLU", helper=_GLU, same="child.dim == -1"),
     # Arithmetic
     Recipe("square", "torch.square(x)", "x * x",
         _X, "mul"),
@@ -290,9 +293,9 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("minimum", "torch.minimum(x, y)", "torch.min(x, y)",
         _XY, "min", difference=EXACT),
     Recipe("logical_and", "torch.logical_and(x > 0, y > 0)", "(x > 0) & (y > 0)",
-        _XY, "gt __and__", needs="bool tensors", difference=EXACT),
+        _XY, "gt __and__", needs="bool tensors", needs_are_seen=True, difference=EXACT),
     Recipe("logical_or", "torch.logical_or(x > 0, y > 0)", "(x > 0) | (y > 0)",
-        _XY, "gt __or__", needs="bool tensors", difference=EXACT),
+        _XY, "gt __or__", needs="bool tensors", needs_are_seen=True, difference=EXACT),
     Recipe("logical_not", "torch.logical_not(x)", "x == 0",
         _X, "eq", difference=EXACT),
     Recipe("addcmul", "torch.addcmul(x, y, z, value=0.5)", "x + 0.5 * y * z",
@@ -315,7 +318,7 @@ RECIPES: tuple[Recipe, ...] = (
         difference=EXACT),
     Recipe("to", "x.to(y) * y", "x.type_as(y) * y",
         _XY, "type_as mul", needs="both are on one device; or give only a dtype: x.to(torch.float32)",
-        difference=EXACT, arguments=True),
+        needs_are_seen=True, difference=EXACT, arguments=True),
     Recipe("item", "x * float(scale)", "x * scale",
         _X + " scale=float32[]", "mul", needs="scale is a tensor: its value is not copied to the host",
         difference="scale gets its gradient, which float() cuts off"),
@@ -356,10 +359,10 @@ RECIPES: tuple[Recipe, ...] = (
         "torch.log(torch.exp(x - torch.amax(x, [1], True)).sum([1], True)) + torch.amax(x, [1], True)",
         _X, "amax sub exp sum log add", needs="finite inputs"),
     Recipe("adaptive_avg_pool2d", "F.adaptive_avg_pool2d(x, [1, 1])", "x.mean([2, 3], True)",
-        "x=float32[2,4,6,6]", "mean", needs="the output size is 1", module="torch.nn.AdaptiveAvgPool2d(1)",
-        edge=True, same="child.output_size in (1, (1, 1), [1, 1])"),
+        "x=float32[2,4,6,6]", "mean", needs="the output size is 1", needs_are_seen=True,
+        module="torch.nn.AdaptiveAvgPool2d(1)", edge=True, same="child.output_size in (1, (1, 1), [1, 1])"),
     Recipe("mse_loss", "F.mse_loss(x, y)", "((x - y) * (x - y)).mean([0, 1])",
-        _XY, "sub mul mean", needs=_OTHER_REDUCTION, module="torch.nn.MSELoss"),
+        _XY, "sub mul mean", needs=_OTHER_REDUCTION, needs_are_seen=True, module="torch.nn.MSELoss"),
     Recipe("l1_loss", "F.l1_loss(x, y)", "torch.abs(x - y).mean([0, 1])",
         _XY, "sub abs mean", needs=_OTHER_REDUCTION, module="torch.nn.L1Loss"),
     Recipe("smooth_l1_loss", "F.smooth_l1_loss(x, y)", "smooth_l1_loss(x, y).mean([0, 1])",
@@ -399,7 +402,7 @@ RECIPES: tuple[Recipe, ...] = (
         shown="a, b = x.chunk(2, 1) instead of a, b = x.split(4, 1)"),
     Recipe("baddbmm", "torch.baddbmm(m, a, b, beta=1.0, alpha=0.125)", "m + torch.bmm(a, b) * 0.125",
         "m=float32[2,4,4] a=float32[2,4,8] b=float32[2,8,4]", "mul add", left="bmm",
-        needs="the scale and the sum fuse with what follows"),
+        needs="the scale and the sum fuse with what follows", needs_are_seen=True),
     Recipe("lstm_cell", "torch.lstm_cell(x, [h, c], w_ih, w_hh, b_ih, b_hh)",
         "lstm_cell(x, h, c, w_ih, w_hh, b_ih, b_hh)",
         _CELL + " b_hh=float32[64]", "add sigmoid tanh mul", left="linear prim::ConstantChunk",
@@ -532,25 +535,8 @@ def helping(
     )
 
 
-_CHECKED_BY_SHAPE = frozenset(
-    [
-        *(
-            "softplus",
-            "glu",
-            "logical_and",
-            "logical_or",
-            "to",
-            "prelu _prelu_kernel",
-        ),
-        *("adaptive_avg_pool2d", "baddbmm", "mse_loss"),
-    ]
-)
-"""Recipes whose condition is met if the pattern matches, or whose failure is
-visible in the first pass."""
-
-
 def may_be_tried(recipe: Recipe) -> bool:
     """True if no condition of a recipe is invisible in a run."""
-    return (
-        recipe.needs is None and recipe.caution is None
-    ) or recipe.of in _CHECKED_BY_SHAPE
+    if recipe.needs_are_seen:
+        return True
+    return recipe.needs is None and recipe.caution is None
