@@ -4,6 +4,7 @@ installed torch."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from fusiondoc.operators import (
     plain_name,
     sign_of,
 )
-from fusiondoc.operators.kinds import OperatorKind
+from fusiondoc.operators.kinds import Fit, OperatorKind
 
 NODES = {"prim::If", "prim::Loop", "prim::ConstantChunk"}
 """Rows of nodes that have no schema of tensors."""
@@ -84,6 +85,38 @@ def test_arguments_that_may_be_left_out_have_the_values_of_torch(
         if row.defaults
     }
     assert stated == torch_has["defaults"]
+
+
+TYPES = {
+    bool: {"bool"},
+    int: {"int", "number"},
+    float: {"float", "number"},
+    str: {"str"},
+    Fit.POSITIVE: {"Tensor", "number"},
+    Fit.SIZES: {"List[int]"},
+    Fit.LAST_SIZE: {"List[int]"},
+}
+"""Type of a sample, or what it must fit -> the types of arguments that take it."""
+
+
+@pytest.mark.torch
+def test_samples_fit_the_arguments_of_an_overload(torch_has: Any) -> None:
+    with_samples = [row for row in OPERATORS if row.samples]
+    assert len(with_samples) > 30
+    for row in with_samples:
+        overloads = torch_has["arguments"][row.name]
+        assert any(fits(row.samples, types) for types in overloads), row.short
+
+
+def fits(samples: Mapping[int, object], types: list[str]) -> bool:
+    for index, value in samples.items():
+        if index >= len(types):
+            return False
+        wanted = TYPES[value if isinstance(value, Fit) else type(value)]
+        plain = types[index].removeprefix("Optional[").removesuffix("]")
+        if types[index] not in wanted and plain not in wanted:
+            return False
+    return True
 
 
 @pytest.mark.torch

@@ -2,7 +2,8 @@
 compiler, as JSON.
 
 ``tensors``: the most tensors of an overload, ``out`` aside; null where an overload
-takes a list of them. ``aliases``: operators that may return the memory of an
+takes a list of them. ``arguments``: the types of the arguments of each
+overload. ``aliases``: operators that may return the memory of an
 argument that they do not write. ``pointwise`` and ``random``: those with torch's
 own tags. ``methods``: names of methods of a tensor. ``signs``: sign -> the
 operators that an expression makes, and a statement such as ``x += y``, in a script
@@ -21,7 +22,13 @@ import torch
 
 
 def main():
-    facts = {"tensors": {}, "aliases": set(), "pointwise": set(), "random": set()}
+    facts = {
+        "tensors": {},
+        "arguments": {},
+        "aliases": set(),
+        "pointwise": set(),
+        "random": set(),
+    }
     for schema in torch._C._jit_get_all_schemas():
         name = schema.name
         given = [argument for argument in schema.arguments if not argument.is_out]
@@ -32,6 +39,7 @@ def main():
             and name in ("aten::eq", "aten::ne")
         ):
             continue  # that of two lists, no operator of tensors
+        facts["arguments"].setdefault(name, []).append(texts)
         lists = any("Tensor" in text and "List" in text for text in texts)
         count = sum(text in ("Tensor", "Optional[Tensor]") for text in texts)
         before = facts["tensors"].get(name, 0)
