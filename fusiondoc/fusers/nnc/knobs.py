@@ -17,6 +17,7 @@ from fusiondoc.fusers.knob_rows import (
     span,
     variables,
 )
+from fusiondoc.fusers.nnc.takes import REDUCTIONS
 
 _PASS = "torch/csrc/jit/passes/tensorexpr_fuser.cpp"
 _DONT_FUSE = "PYTORCH_TENSOREXPR_DONT_FUSE"
@@ -53,7 +54,7 @@ KNOBS: tuple[Knob, ...] = (
         "_jit_set_texpr_reductions_enabled _jit_texpr_reductions_enabled",
         kind="switch",
         default="off",
-        does="Lets NNC fuse aten::sum, aten::softmax and aten::log_softmax.",
+        does=f"Lets NNC fuse reductions: {', '.join(sorted(REDUCTIONS))}.",
         effect="Without it they end a group as 'tensorexpr::isSupported(node)' (measured on 1.12.1 and "
         "2.13).",
         source=_PASS,
