@@ -90,7 +90,7 @@ MUTATIONS: Sequence[Mutation] = (
             "if own is not None:\n        return None",
         ),
         ("if whole and later[0] is not None and all(later)", "if later[0] is not None and all(later)"),
-        ("return 5 if node.op in LIBRARY else 4", "return 4 if node.op in LIBRARY else 5"),
+        ("if node.op in LIBRARY: return 5", "if node.op not in LIBRARY:\n        return 5"),
         ("if plain not in WITH_FORMULA or not operator.takes(plain)", "if not operator.takes(plain)"),
         ("if last.index in first.numbers:", "if first.index in last.numbers:"),
     ),
@@ -104,7 +104,7 @@ MUTATIONS: Sequence[Mutation] = (
         "certain_promises",
         "diagnosis/plan_graphs.py",
         ("if not group.isdisjoint(first):", "if group.isdisjoint(first):"),
-        ("fewer += sum(len(one) == 1 for one in parts) if between else 0", "fewer += 0"),
+        ("fewer += sum(len(one) == 1 for one in parts)", "fewer += 0"),
     ),
     *_of(
         "edits_that_meet",
@@ -150,7 +150,10 @@ MUTATIONS: Sequence[Mutation] = (
         ("if bare and len(bare) == len(entering):", "if bare:"),
         ("if not (_of_module(first) and _of_module(last)):", "if not _of_module(first):"),
         ("if gap is not None and all(any(", "if gap is not None and any(any("),
-        ("0 if is_in_place(node.op) else 2", "2 if is_in_place(node.op) else 0"),
+        (
+            "ranks[end] = 0 elif node.op in LIBRARY: ranks[end] = 2",
+            "ranks[end] = 2\n            elif node.op in LIBRARY:\n                ranks[end] = 0",
+        ),
         ("one.by not in inside:", "one.by in inside:"),
     ),
     *_of(
@@ -219,7 +222,7 @@ MUTATIONS: Sequence[Mutation] = (
         "diagnosis/proofs.py",
         ("issuperset(change.lines) and self._kept_lines", "issuperset(change.lines) or self._kept_lines"),
         ("if not self._kept_lines.issuperset(change.lines):", "if self._kept_lines.isdisjoint(change.lines):"),
-        ("if tried.helps(base) else None", "if tried.ops_fused else None"),
+        ("if tried.helps(base):", "if tried.ops_fused:"),
         ("if setting == AS_REQUESTED or self.of_setting", "if self.of_setting"),
     ),
     *_of(
@@ -227,7 +230,7 @@ MUTATIONS: Sequence[Mutation] = (
         "diagnosis/unlocked.py",
         ("if not ops + tuple(names) or size < 2:", "if not ops + tuple(names) or size < 1:"),
         ("by_elements = by_elements or not any(map(self._is_of_many_elements, beside))", "by_elements = True"),
-        ("self._facts.operators.inference_only if gradients else frozenset[str]()", "frozenset[str]()"),
+        ("self._without = self._facts.operators.inference_only", "self._without = frozenset[str]()"),
     ),
     *_of(
         "limits_of_changes plan plan_changes",

@@ -104,11 +104,9 @@ def advice_on(
     if out_of_place is not None:
         return Advice(_of_lines(out_of_place, row), sure=True)
     words = _OF_CHANGES.get(change.kind) if change is not None else None
-    remedy = (
-        words(change, row, run)
-        if change is not None and words is not None
-        else None
-    )
+    remedy = None
+    if change is not None and words is not None:
+        remedy = words(change, row, run)
     if remedy is not None:
         return Advice(
             remedy,
@@ -118,9 +116,10 @@ def advice_on(
     if recipe is not None:
         return _of_recipe(row, run, recipe)
     worded = _WORDED.get(code)
-    remedy = (
-        Remedy.of(worded(row, run)) if worded is not None else CODES[code].remedy
-    )
+    if worded is not None:
+        remedy = Remedy.of(worded(row, run))
+    else:
+        remedy = CODES[code].remedy
     return Advice(remedy, sure=code not in NO_RULE)
 
 
@@ -160,11 +159,9 @@ def _of_freezing(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
 
 
 def _of_knob(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
-    return (
-        Remedy(f"{change.title}.", setting=change.setting)
-        if needs_knob(row, run)
-        else None
-    )
+    if needs_knob(row, run):
+        return Remedy(f"{change.title}.", setting=change.setting)
+    return None
 
 
 def _of_out_of_place(change: Change, row: Unfused, run: RunFacts) -> Remedy:
@@ -185,11 +182,9 @@ def _as_titled(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
 def _of_view(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
     """Like ``_as_titled``, for a view that keeps operators out. Whether any other
     view is worth moving, the plan decides."""
-    return (
-        _as_titled(change, row, run)
-        if row.keeps_out and row.reason.code == "FD226"
-        else None
-    )
+    if row.keeps_out and row.reason.code == "FD226":
+        return _as_titled(change, row, run)
+    return None
 
 
 _OF_CHANGES: Mapping[
@@ -280,20 +275,17 @@ def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
         return nothing(
             f"Nothing: no fuser here takes {row.op}, and no known recipe replaces it."
         )
-    return (
-        f"{text}, or try {others}."
-        if text and others
-        else f"{text or f'Try {others}'}."
-    )
+    if text and others:
+        return f"{text}, or try {others}."
+    return f"{text or f'Try {others}'}."
 
 
 def _moved(row: Unfused) -> str:
     """Return where to move an operator that computes nothing."""
-    behind = (
-        "the operators that it separates"
-        if row.keeps_out
-        else "both, if it is between two groups"
-    )
+    if row.keeps_out:
+        behind = "the operators that it separates"
+    else:
+        behind = "both, if it is between two groups"
     return f"Move it before or after {behind}, if these are element-wise"
 
 
@@ -317,11 +309,9 @@ def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
         and row.op != "aten::pow"
     ):
         return "Put the number into a tensor, made once: torch.full_like(x, 2.0)."
-    return (
-        rules_of(detail.fuser).calls.get(row.op)
-        if isinstance(detail, Overload)
-        else None
-    )
+    if isinstance(detail, Overload):
+        return rules_of(detail.fuser).calls.get(row.op)
+    return None
 
 
 _OF_ARGUMENTS: Mapping[str, str] = {
@@ -435,7 +425,9 @@ def _in_training(training: str, run: RunFacts) -> str | Remedy:
     small = "--knob autodiff_inlining=off keeps small regions."
     if run.backward:
         step = f"{training[0].upper()}{training[1:]}"
-        return Remedy(f"{step};", small) if run.live else f"{step}."
+        if run.live:
+            return Remedy(f"{step};", small)
+        return f"{step}."
     training += f"; {small}" if run.live else "."
     return Remedy(
         "If this is inference, run it under torch.no_grad().",
@@ -512,11 +504,10 @@ def _dtype(row: Unfused, run: RunFacts) -> str:
 
 def _device(row: Unfused, run: RunFacts) -> str | Remedy:
     if "cpu" not in facts_of(run.fuser).limits.devices:
-        others = [
-            other
-            for other in facts_of(run.fuser).instead
-            if "cpu" in facts_of(other).limits.devices
-        ]
+        others = []
+        for other in facts_of(run.fuser).instead:
+            if "cpu" in facts_of(other).limits.devices:
+                others.append(other)
         also = f"{fuser_title(others[0])} fuses on the CPU too." if others else ""
         return Remedy("Move its tensors to the GPU: .to('cuda').", also)
     return "Move its tensors to the device of the others."
@@ -549,9 +540,10 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
     detail = row.reason.detail
     if reads_training_flag(detail) and not run.frozen:
         when = "" if run.gradients is False else "for inference, "
-        other = (
-            "" if run.traced else ", or trace the module instead of scripting it"
-        )
+        if run.traced:
+            other = ""
+        else:
+            other = ", or trace the module instead of scripting it"
         return (
             f"Make it a constant: {when}freeze the module ({run.freezing}){other}."
         )

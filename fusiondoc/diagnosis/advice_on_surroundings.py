@@ -47,7 +47,9 @@ def operator_between(row: Unfused) -> OperatorAt | None:
 def barrier_of(row: Unfused) -> str:
     """Return the kind of the operator that is in between; "" where none is."""
     between = operator_between(row)
-    return between.op if between is not None else ""
+    if between is None:
+        return ""
+    return between.op
 
 
 def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:
@@ -141,11 +143,10 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
     detail = row.reason.detail
     if isinstance(detail, EndedInPlace):
         sign = operators.sign_of(barrier_of(row))
-        how = (
-            f"x = x {sign} y instead of x {sign}= y"
-            if sign
-            else f"{barrier_of(row)} without its underscore"
-        )
+        if sign:
+            how = f"x = x {sign} y instead of x {sign}= y"
+        else:
+            how = f"{barrier_of(row)} without its underscore"
         return f"Write {how} after it."
     if isinstance(detail, Alone) and detail.container == "into_object":
         return (

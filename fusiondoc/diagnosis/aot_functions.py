@@ -56,10 +56,10 @@ def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...
     """Return a row for each call site that hands functions to AOTAutograd, in
     order."""
     fates = _fates(report)
-    return tuple(
-        _function(index, site, records, fates)
-        for index, site in enumerate(records.sites, 1)
-    )
+    functions = []
+    for index, site in enumerate(records.sites, 1):
+        functions.append(_function(index, site, records, fates))
+    return tuple(functions)
 
 
 def _fates(report: Report) -> Mapping[tuple[str, int], Fate]:
@@ -98,9 +98,10 @@ class _SiteRecords:
         for graph in records.graphs:
             if (graph.site, graph.number) == (site.site, number):
                 self.traced[graph.phase] = graph
-        self.scripted = [
-            record for record in records.scripted if record.site == site.site
-        ]
+        self.scripted = []
+        for record in records.scripted:
+            if record.site == site.site:
+                self.scripted.append(record)
         used = [record for record in records.used if record.site == site.site]
         self.used = used[-1] if used else None
         failed = [record for record in records.failed if record.site == site.site]
@@ -109,9 +110,10 @@ class _SiteRecords:
     def graphs(self, fates: Mapping[tuple[str, int], Fate]) -> Iterable[AotGraph]:
         for phase in _PHASES:
             if phase in self.traced:
-                scripted = [
-                    record for record in self.scripted if record.phase == phase
-                ]
+                scripted = []
+                for record in self.scripted:
+                    if record.phase == phase:
+                        scripted.append(record)
                 yield _graph(self.traced[phase], scripted, self.number, fates)
 
     def default_partition(self) -> Partition | None:
@@ -181,11 +183,10 @@ def _graph(
     """Return the graph of a phase, with the groups from all TorchScript files that
     it was compiled to: each compilation writes a new file."""
     of_node = _fates_of_nodes(scripted, fates)
-    nodes = [
-        _node(node, of_node.get(node.name, _NO_FATE))
-        for node in graph.nodes
-        if node.kind != "output"
-    ]
+    nodes = []
+    for node in graph.nodes:
+        if node.kind != "output":
+            nodes.append(_node(node, of_node.get(node.name, _NO_FATE)))
     operators = [node for node in nodes if is_operator(node.op)]
     files = [record.file for record in scripted if record.number == number]
     return AotGraph(
@@ -248,11 +249,10 @@ def _actual(
         return None
     saved = _results(forward)[partition.forward_outputs :]
     again = {node.name for node in backward.nodes if is_operator(node.op)}
-    twice = [
-        node
-        for node in forward.nodes
-        if is_operator(node.op) and node.name in again
-    ]
+    twice = []
+    for node in forward.nodes:
+        if is_operator(node.op) and node.name in again:
+            twice.append(node)
     return _partition(partition.name, forward, saved, twice)
 
 
@@ -312,9 +312,9 @@ def _changed(traced: Mapping[str, TracedGraph]) -> list[str]:
     forward = traced.get("forward")
     if forward is None:
         return []
-    numbers = {
-        node.name: number for number, node in enumerate(_placeholders(forward), 1)
-    }
+    numbers = {}
+    for number, node in enumerate(_placeholders(forward), 1):
+        numbers[node.name] = number
     found = []
     for node in forward.nodes:
         in_place = node.op is not None and node.op.endswith("_")
@@ -340,9 +340,9 @@ def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
     found = []
     for phase in ("forward", "backward"):
         if phase in traced:
-            found += [
-                node.name for node in traced[phase].nodes if sizes & set(node.sizes)
-            ]
+            for node in traced[phase].nodes:
+                if sizes & set(node.sizes):
+                    found.append(node.name)
     return tuple(dict.fromkeys(found))
 
 

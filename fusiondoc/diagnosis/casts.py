@@ -30,11 +30,10 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
     for program in report.programs:
         graph = graph_of(program)
         for index, node in enumerate(program.nodes):
-            kind = (
-                _kind(node.outputs[0])
-                if node.op == "aten::to" and node.outputs
-                else _UNKNOWN
-            )
+            if node.op == "aten::to" and node.outputs:
+                kind = _kind(node.outputs[0])
+            else:
+                kind = _UNKNOWN
             if kind == _UNKNOWN:
                 continue
             for met in _met(graph, index, kind, inside):
@@ -45,19 +44,19 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
 def with_tensors_cast_to(report: Report, found: Sequence[Change]) -> Report:
     """Return the report with these casts written as ``x.type_as(y)``: each then
     takes the tensor itself, where before it took only its dtype, a number."""
-    rows = {
-        report.unfused[row].index
-        for one in found
-        for row in one.rows
-        if _is_cast(report, row)
-    }
+    rows = set()
+    for one in found:
+        for row in one.rows:
+            if _is_cast(report, row):
+                rows.add(report.unfused[row].index)
     if not rows:
         return report
     programs = []
     for program in report.programs:
-        more = [
-            edge for edge in program.waits if program.nodes[edge[1]].row in rows
-        ]
+        more = []
+        for edge in program.waits:
+            if program.nodes[edge[1]].row in rows:
+                more.append(edge)
         waits = tuple(edge for edge in program.waits if edge not in more)
         edges = tuple(dict.fromkeys([*program.edges, *more]))
         programs.append(replace(program, edges=edges, waits=waits))
@@ -78,9 +77,9 @@ def _met(
     with a node's result."""
     for after in graph.after[index]:
         taker = graph.nodes[after]
-        kinds = [
-            _kind(text) for text in inside.get(taker.group or "", taker.inputs)
-        ]
+        kinds = []
+        for text in inside.get(taker.group or "", taker.inputs):
+            kinds.append(_kind(text))
         if kind in kinds:
             kinds.remove(kind)
             yield from kinds
@@ -88,6 +87,6 @@ def _met(
 
 def _kind(text: str) -> _Kind:
     found = parse_type(text)
-    return (
-        (found.dtype, found.device) if isinstance(found, TensorType) else _UNKNOWN
-    )
+    if isinstance(found, TensorType):
+        return found.dtype, found.device
+    return _UNKNOWN

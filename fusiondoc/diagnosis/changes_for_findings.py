@@ -193,9 +193,9 @@ def with_lines_repaired(
     for one in suggested:
         if one.kind in _IN_PLACE and one.lines:
             sources = map(Source.parse, report.unfused[one.rows[0]].users_lines)
-            at_lines.update(
-                (source.at_line, one) for source in sources if source is not None
-            )
+            for source in sources:
+                if source is not None:
+                    at_lines[source.at_line] = one
     for step in steps:
         own = at_lines.get(step.change.where[0]) if step.change.where else None
         if own is None or step.change.codes != ("FD905",):
@@ -235,7 +235,9 @@ def _step(
 
 def _short(message: str, most: int = 160) -> str:
     first = message.split("\n", 1)[0]
-    return first if len(first) <= most else first[: most - 1] + "…"
+    if len(first) <= most:
+        return first
+    return first[: most - 1] + "…"
 
 
 def faster_products(report: Report, context: Context) -> Iterable[SuggestedChange]:

@@ -124,11 +124,11 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
     """Return the other fusers that take the operator and can run on this run's
     device and torch, as far as known."""
     takers = fusible_by(op, run.torch) - {run.fuser}
-    return [
-        name
-        for name in choices()
-        if name in takers and _can_take(facts_of(name), op, run)
-    ]
+    fusers = []
+    for name in choices():
+        if name in takers and _can_take(facts_of(name), op, run):
+            fusers.append(name)
+    return fusers
 
 
 def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
@@ -147,9 +147,9 @@ def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
 
 
 def _takes(op: str, run: RunFacts) -> bool:
-    return (
-        is_fusible(op) if run.fuser is None else taken_by(op, run.fuser, run.torch)
-    )
+    if run.fuser is None:
+        return is_fusible(op)
+    return taken_by(op, run.fuser, run.torch)
 
 
 def _is_inference(run: RunFacts) -> bool:
@@ -185,11 +185,10 @@ def _take_dropout_out(row: Unfused, run: RunFacts) -> Change:
 def _freeze(run: RunFacts, why: str, removes: bool = False) -> Change:
     before = after = None
     if run.traced is not None:
-        before = (
-            "torch.jit.trace(model, inputs)"
-            if run.traced
-            else "torch.jit.script(model)"
-        )
+        if run.traced:
+            before = "torch.jit.trace(model, inputs)"
+        else:
+            before = "torch.jit.script(model)"
         after = run.freezing
     return Change(
         ChangeKind.FREEZE,
@@ -254,9 +253,10 @@ def _make_training_constant(row: Unfused, run: RunFacts) -> Change | None:
 def _gains_without_gradients(row: Unfused, run: RunFacts) -> bool:
     if not run.gradients or run.backward:
         return False
-    taken = (
-        _takes(row.op, run) if run.fuser is not None else taken_by_default(row.op)
-    )
+    if run.fuser is not None:
+        taken = _takes(row.op, run)
+    else:
+        taken = taken_by_default(row.op)
     return taken and row.op not in LIBRARY and row.op not in NOTHING_TO_GAIN
 
 
@@ -436,9 +436,10 @@ def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
     if recipe.shown:
         after, _, before = recipe.shown.partition(" instead of ")
     dimensions = recipe.arguments and row.op in with_dimensions_only()
-    words = (
-        "with its dimensions named" if dimensions else "with operators that fuse"
-    )
+    if dimensions:
+        words = "with its dimensions named"
+    else:
+        words = "with operators that fuse"
     return Change(
         ChangeKind.DIMENSIONS if dimensions else ChangeKind.RECIPE,
         f"Write {name}() {words}",

@@ -57,11 +57,9 @@ def to_keep(setting: Setting) -> str | None:
     """Return the Python lines that set the knobs of a setting permanently; None if
     it has no knobs."""
     lines = [knob_line(name, value) for name, value in setting.knobs.items()]
-    return (
-        "\n".join(["# to keep it, before the first call:", *lines])
-        if lines
-        else None
-    )
+    if lines:
+        return "\n".join(["# to keep it, before the first call:", *lines])
+    return None
 
 
 def without_commands_of_others(report: Report, name: str) -> Report:

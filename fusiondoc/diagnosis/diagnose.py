@@ -78,11 +78,10 @@ def coverage(report: Report, observed: Observed) -> Coverage:
         return Coverage(0, 0, None, any_fuser, without_plan(report.frontend))
     fuser = _fuser(report)
     if fuser is None:
-        why = (
-            "no fuser was at work"
-            if report.fuser.effective
-            else "the log shows no fuser at work"
-        )
+        if report.fuser.effective:
+            why = "no fuser was at work"
+        else:
+            why = "the log shows no fuser at work"
         return Coverage(fused, None, None, any_fuser, why)
     torch = report.environment.get("torch") or observed.release
     own = (
@@ -93,29 +92,28 @@ def coverage(report: Report, observed: Observed) -> Coverage:
         )
         + fused
     )
-    unknown = (
-        None if own else f"nothing ran that {fuser_title(fuser)} has a rule for"
-    )
+    if own:
+        unknown = None
+    else:
+        unknown = f"nothing ran that {fuser_title(fuser)} has a rule for"
     return Coverage(fused, own, fused / own if own else None, any_fuser, unknown)
 
 
 def _rows(report: Report) -> list[Unfused]:
     """Return the unfused rows that count: those that may have run, without those
     that only a later specialisation of a group gave up."""
-    again = {
-        (node.op, node.source, group.phase)
-        for group in report.groups
-        if group.specialisation > 1
-        for node in group.nodes
-    }
-    return [
-        row
-        for row in report.unfused
-        if row.may_have_run
-        and not (
+    again = set()
+    for group in report.groups:
+        if group.specialisation > 1:
+            for node in group.nodes:
+                again.add((node.op, node.source, group.phase))
+    rows = []
+    for row in report.unfused:
+        if row.may_have_run and not (
             row.reason.code == "FD304" and (row.op, row.source, row.phase) in again
-        )
-    ]
+        ):
+            rows.append(row)
+    return rows
 
 
 def _fuser(report: Report) -> str | None:
@@ -173,9 +171,9 @@ def diagnose(report: Report, context: Context) -> Report:
     separate rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     report = _with_boundaries(report)
-    of_rows = (
-        SuggestedChanges.of(report, context) if has_torchscript(report) else None
-    )
+    of_rows = None
+    if has_torchscript(report):
+        of_rows = SuggestedChanges.of(report, context)
     if of_rows is not None:
         findings = _of_torchscript(of_rows, context)
     else:
@@ -219,7 +217,11 @@ def _of_torchscript(of_rows: SuggestedChanges, context: Context) -> list[Finding
 def _findings(
     rules: Sequence[Rule], report: Report, context: Context
 ) -> list[Finding]:
-    return [finding for rule in rules for finding in rule(report, context)]
+    findings = []
+    for rule in rules:
+        for finding in rule(report, context):
+            findings.append(finding)
+    return findings
 
 
 def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
@@ -245,15 +247,15 @@ def _sum(one: Coverage, other: Coverage) -> Coverage:
         other.any_fuser.ops_total or 0,
     )
     known = one.fraction is not None or (one.is_known and not one.ops_total)
-    total, fraction = (
-        share(fused, (one.ops_total or 0) + own) if known else (None, None)
-    )
+    if known:
+        total, fraction = share(fused, (one.ops_total or 0) + own)
+    else:
+        total, fraction = None, None
     of_any = one.any_fuser.ops_total
-    any_fuser = (
-        AnyFuser(*share(fused, of_any + some))
-        if of_any is not None
-        else AnyFuser(None, None)
-    )
+    if of_any is not None:
+        any_fuser = AnyFuser(*share(fused, of_any + some))
+    else:
+        any_fuser = AnyFuser(None, None)
     return Coverage(
         fused,
         total,
@@ -311,11 +313,10 @@ class Ignore:
         if self.file is None:
             return True
         position = Source.parse(finding.source)
-        file, line = (
-            (position.file, position.line)
-            if position is not None
-            else (finding.source or "", None)
-        )
+        if position is not None:
+            file, line = position.file, position.line
+        else:
+            file, line = finding.source or "", None
         return path_ends_with(file, self.file) and self.line in (None, line)
 
 
@@ -343,11 +344,11 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
         )
         if by is None:
             codes, position = _comment_at(finding.source, lines)
-            notes += [
-                f"{position}: there is no finding {code} to ignore. {did_you_mean(code, CODES)}"
-                for code in codes or ()
-                if code not in CODES
-            ]
+            for code in codes or ():
+                if code not in CODES:
+                    notes.append(
+                        f"{position}: there is no finding {code} to ignore. {did_you_mean(code, CODES)}"
+                    )
             if codes is not None and (not codes or finding.code in codes):
                 by = f"comment: {position}"
         if by is None:
@@ -392,7 +393,9 @@ class _LinesOfFiles:
             )
             self._files[position.file] = (kept or "").split("\n")
         lines = self._files[position.file]
-        return lines[position.line - 1] if 0 < position.line <= len(lines) else ""
+        if 0 < position.line <= len(lines):
+            return lines[position.line - 1]
+        return ""
 
 
 def _comment_at(

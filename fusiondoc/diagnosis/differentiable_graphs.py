@@ -83,7 +83,10 @@ class _Region:
             indexes.isdisjoint(shortened) for shortened in flow.shortened
         )
         """True if all neighbours of its nodes were looked at."""
-        operands = {operand for node in nodes for operand in node.operands}
+        operands = set()
+        for node in nodes:
+            for operand in node.operands:
+                operands.add(operand)
         self.size = len(nodes) + sum(
             operand.value is not None for operand in operands
         )
@@ -113,10 +116,11 @@ class _Regions:
         """Indexes of the nodes that change an attribute or argument in place."""
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in flow.nodes]
-        self._joinable = [
-            node.kind == OPERATOR and no_formula(node) is None
-            for node in flow.nodes
-        ]
+        self._joinable = []
+        for node in flow.nodes:
+            self._joinable.append(
+                node.kind == OPERATOR and no_formula(node) is None
+            )
         self._detours = Detours(graph_of_flow(flow), _steps)
         for start in flow.nodes:
             if self._fitting[start.index] and start.index not in self._of:
@@ -145,9 +149,10 @@ class _Regions:
         it, each pair in node order."""
         for near in neighbours(self._nodes, node):
             if self._fitting[near.index] and near.block == node.block:
-                first, last = (
-                    (node, near) if node.index < near.index else (near, node)
-                )
+                if node.index < near.index:
+                    first, last = node, near
+                else:
+                    first, last = near, node
                 if not _through_a_list(first, last):
                     yield first, last
 
@@ -220,11 +225,10 @@ def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
     differentiable graphs hold no lists."""
     if any(text.startswith("Tensor") and "[]" in text for text in first.outputs):
         return True
-    lists = [
-        one
-        for one in last.operands
-        if one.type.startswith("Tensor") and "[]" in one.type
-    ]
+    lists = []
+    for one in last.operands:
+        if one.type.startswith("Tensor") and "[]" in one.type:
+            lists.append(one)
     return bool(lists) and not any(
         one.by == first.index for one in last.operands if one not in lists
     )
@@ -379,9 +383,9 @@ def _of_region(
     if len(region.nodes) == 1:
         detour = regions.apart(operator.node)
         ends = _region_ends(operator) if detour is None else ()
-        container = (
-            container_of(operator.node) if detour is None and not ends else None
-        )
+        container = None
+        if detour is None and not ends:
+            container = container_of(operator.node)
         return AloneInRegion(recorded, ends, detour, container)
     if region.size < _FEWEST_NODES:
         return SmallRegion(recorded, region.size, _FEWEST_NODES)
@@ -402,7 +406,10 @@ def _region_ends(operator: OperatorInPlan) -> tuple[RegionEnd, ...]:
             if gap is None or node.op in MAKERS:
                 continue
             end = RegionEnd(at(node), side, gap)
-            ranks[end] = (
-                0 if is_in_place(node.op) else 2 if node.op in LIBRARY else 1
-            )
+            if is_in_place(node.op):
+                ranks[end] = 0
+            elif node.op in LIBRARY:
+                ranks[end] = 2
+            else:
+                ranks[end] = 1
     return tuple(sorted(ranks, key=lambda end: ranks[end])[:2])

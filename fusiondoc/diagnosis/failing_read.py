@@ -19,11 +19,10 @@ def groups_read(report: Report, line: str) -> tuple[str, ...]:
     operators of this line."""
     found: dict[str, None] = {}
     for program in report.programs:
-        starts = [
-            number
-            for number, node in enumerate(program.nodes)
-            if _stands_at(node, line)
-        ]
+        starts = []
+        for number, node in enumerate(program.nodes):
+            if _stands_at(node, line):
+                starts.append(number)
         found.update(dict.fromkeys(_behind(program, starts)))
     for group in report.groups:
         if any(
@@ -71,6 +70,8 @@ def suspects(report: Report, message: str) -> tuple[Group, ...]:
     read = groups_read(report, line) if line is not None else ()
     by_id = {group.id: group for group in report.groups}
     ran = [group.id for group in reversed(report.groups) if group.runs != 0]
-    return tuple(
-        by_id[name] for name in dict.fromkeys([*read, *ran]) if name in by_id
-    )
+    groups = []
+    for name in dict.fromkeys([*read, *ran]):
+        if name in by_id:
+            groups.append(by_id[name])
+    return tuple(groups)

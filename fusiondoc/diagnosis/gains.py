@@ -80,15 +80,16 @@ class Rated:
     @property
     def operators(self) -> int:
         """The number of operators that it brings into groups."""
-        return (
-            self.instead.operators
-            if self.instead is not None
-            else self.gain.operators
-        )
+        if self.instead is not None:
+            return self.instead.operators
+        return self.gain.operators
 
     def counts_on(self, other: Rated) -> bool:
         """True if another change makes some of the same groups."""
-        changed = {row for group in self.groups for row in group.changed}
+        changed = set()
+        for group in self.groups:
+            for row in group.changed:
+                changed.add(row)
         return other is not self and not changed.isdisjoint(other.change.rows)
 
     @property
@@ -97,7 +98,9 @@ class Rated:
         none."""
         if self.instead is not None:
             return self.instead.groups
-        return _more_groups(self.groups) if self.groups else None
+        if self.groups:
+            return _more_groups(self.groups)
+        return None
 
     def milliseconds(self, report: Report) -> float | None:
         """Return the milliseconds of a step that it saves: the time to move its
@@ -108,12 +111,13 @@ class Rated:
         if report.steps.gb_per_s and self.gain.bytes is not None:
             return round(self.gain.bytes / (report.steps.gb_per_s * 1e6), 6)
         times = [report.unfused[row].time for row in self.change.rows]
-        saved = [
-            time.could_save_ms
-            for time in times
-            if time is not None and time.could_save_ms is not None
-        ]
-        return round(sum(saved), 6) if saved else None
+        saved = []
+        for time in times:
+            if time is not None and time.could_save_ms is not None:
+                saved.append(time.could_save_ms)
+        if saved:
+            return round(sum(saved), 6)
+        return None
 
 
 PlansFor = Callable[[Sequence[Change]], Plans]
@@ -169,10 +173,14 @@ def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
     share no tensor, and the operators that the change brings may have to run
     between the two parts.
     """
-    return [
-        _tried(one, [other for other in rated if one.counts_on(other)], plans_for)
-        for one in rated
-    ]
+    changes = []
+    for one in rated:
+        changes.append(
+            _tried(
+                one, [other for other in rated if one.counts_on(other)], plans_for
+            )
+        )
+    return changes
 
 
 def _tried(one: Rated, others: Sequence[Rated], plans_for: PlansFor) -> Rated:
@@ -184,7 +192,10 @@ def _tried(one: Rated, others: Sequence[Rated], plans_for: PlansFor) -> Rated:
     )
     if brought is None:
         return one
-    groups = {id(group): group for each in (one, *others) for group in each.groups}
+    groups = {}
+    for each in (one, *others):
+        for group in each.groups:
+            groups[id(group)] = group
     more = _more_groups(groups.values())
     if (
         brought.sure
@@ -251,11 +262,10 @@ def _of_removed(one: Change, report: Report) -> Rated | None:
     another change."""
     if not one.removes:
         return None
-    rows = [
-        report.unfused[row]
-        for row in one.rows
-        if report.unfused[row].op not in CONTROL_FLOW
-    ]
+    rows = []
+    for row in one.rows:
+        if report.unfused[row].op not in CONTROL_FLOW:
+            rows.append(report.unfused[row])
     moved = sum(row.bytes_moved or 0 for row in rows)
     return Rated(one, Gain(sum(row.count for row in rows), moved or None), [])
 
@@ -290,4 +300,6 @@ def _by_what_is_kept_out(one: Change, report: Report) -> Rated | None:
     """Return the gain counted in the operators that its operators keep out of
     groups, or in those that are folded into convolutions."""
     kept = one.folded or sum(report.unfused[row].keeps_out or 0 for row in one.rows)
-    return Rated(one, Gain(kept, None), []) if kept else None
+    if kept:
+        return Rated(one, Gain(kept, None), [])
+    return None

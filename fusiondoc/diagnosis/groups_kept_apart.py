@@ -114,9 +114,10 @@ def with_numbers(report: Report, found: Sequence[Change]) -> Report:
         more = []
         for one in kept:
             read = {f"{edit.file}:{edit.line}" for edit in one.lines}
-            takers = [
-                i for i, node in enumerate(program.nodes) if node.row in one.rows
-            ]
+            takers = []
+            for i, node in enumerate(program.nodes):
+                if node.row in one.rows:
+                    takers.append(i)
             more += [
                 (i, taker)
                 for taker in takers
@@ -131,11 +132,10 @@ def with_numbers(report: Report, found: Sequence[Change]) -> Report:
 
 def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
     group = groups.get(node.group or "")
-    found = (
-        [one.user_source for one in group.nodes]
-        if group is not None
-        else [node.user_source]
-    )
+    if group is not None:
+        found = [one.user_source for one in group.nodes]
+    else:
+        found = [node.user_source]
     sources = [Source.parse(one) for one in found]
     return {source.at_line for source in sources if source is not None}
 
@@ -172,19 +172,21 @@ def _lines_between(
         max(source.line for source in before),
         min(source.line for source in after),
     )
-    return (before[0].file, (last, first)) if last < first else None
+    if last < first:
+        return before[0].file, (last, first)
+    return None
 
 
 def _sources_of(node: ProgramNode, groups: Mapping[str, Group]) -> Sequence[Source]:
     """Return the user's lines of a group; none if one of them is not known."""
     group = groups.get(node.group or "")
-    found = (
-        [Source.parse(one.user_source) for one in group.nodes]
-        if group is not None
-        else []
-    )
+    found = []
+    if group is not None:
+        found = [Source.parse(one.user_source) for one in group.nodes]
     known = [source for source in found if source is not None and source.has_file]
-    return known if len(known) == len(found) else ()
+    if len(known) == len(found):
+        return known
+    return ()
 
 
 def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:

@@ -87,11 +87,11 @@ class _Found:
         """Return the merged changes, without those that are only worth a try and
         have the title of a sure one."""
         sure = {one.title for one in self._by_words.values() if one.sure}
-        return [
-            one
-            for one in self._by_words.values()
-            if one.sure or one.title not in sure
-        ]
+        changes = []
+        for one in self._by_words.values():
+            if one.sure or one.title not in sure:
+                changes.append(one)
+        return changes
 
     def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
         """Return ``Write add_() and floor_() out of place``; None for one
@@ -149,9 +149,10 @@ def _with_edits(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
     several lines is at the first."""
     result = list(lines)
     for edit in sorted(edits, key=lambda edit: -edit.line):
-        result[edit.line - 1 : edit.line] = (
-            [] if _takes_away(edit) else edit.after.split("\n")
-        )
+        if _takes_away(edit):
+            result[edit.line - 1 : edit.line] = []
+        else:
+            result[edit.line - 1 : edit.line] = edit.after.split("\n")
     return result
 
 
@@ -167,7 +168,10 @@ class _LinesChangedTogether:
     def joined(self, found: Sequence[Change]) -> list[Change]:
         """Return the changes, with those that edit the same line merged; they stay
         separate if the line cannot be written with both."""
-        self._kinds = {row: one.kind for one in found for row in one.rows}
+        self._kinds = {}
+        for one in found:
+            for row in one.rows:
+                self._kinds[row] = one.kind
         result: list[Change] = []
         for one in found:
             for at, other in enumerate(result):
@@ -188,19 +192,16 @@ class _LinesChangedTogether:
             return None
         of_other = {(edit.file, edit.line): edit for edit in other.lines}
         written = {(edit.file, edit.line): edit for edit in one.lines}
-        meeting = [
-            where
-            for where, edit in written.items()
-            if of_other.get(where, edit) != edit
-        ]
+        meeting = []
+        for where, edit in written.items():
+            if of_other.get(where, edit) != edit:
+                meeting.append(where)
         if not meeting:
             return None
         every = self._with_both({**of_other, **written}, meeting, one, other)
-        return (
-            self._of_both(one, other, tuple(every.values()))
-            if every is not None
-            else None
-        )
+        if every is None:
+            return None
+        return self._of_both(one, other, tuple(every.values()))
 
     def _with_both(
         self,
@@ -253,11 +254,10 @@ class _LinesChangedTogether:
                 found = self._first_written(
                     row, "\n".join(lines), name, line + len(lines) - before_it
                 )
-                own = [
-                    edit
-                    for edit in found or ()
-                    if line <= edit.line <= len(lines) - behind
-                ]
+                own = []
+                for edit in found or ():
+                    if line <= edit.line <= len(lines) - behind:
+                        own.append(edit)
                 if not own or not known.issuperset(
                     set(found or ()).difference(own)
                 ):
@@ -281,7 +281,9 @@ class _LinesChangedTogether:
             return None
         at = Line(file, line, shown=self._lines.shown(self._report.unfused[row]))
         found = first_written(self._kinds[row], at, name)
-        return found.lines if found is not None else None
+        if found is None:
+            return None
+        return found.lines
 
     def _rows_at(self, change: Change, where: tuple[str, int]) -> list[int]:
         """Return the rows of a change on a line, each operator once."""

@@ -179,11 +179,9 @@ class _Plan:
         found: dict[int, Sequence[int]] = {}
         for side in _SIDES:
             reached = self._graph.reach([index], side, sees_through)
-            found.update(
-                (other, way)
-                for other, way in reached.ends
-                if not ends_region(other)
-            )
+            for other, way in reached.ends:
+                if not ends_region(other):
+                    found[other] = way
         return dict(sorted(found.items()))
 
     def _would_join(
@@ -218,8 +216,8 @@ class _Plan:
 def _blocks_between(node: FlowNode, other: FlowNode) -> Sequence[int]:
     """Return the branches and loops that contain one of two nodes, but not both."""
     every = (*node.block, *other.block)
-    return [
-        block
-        for block in every
-        if block not in node.block or block not in other.block
-    ]
+    blocks = []
+    for block in every:
+        if block not in node.block or block not in other.block:
+            blocks.append(block)
+    return blocks

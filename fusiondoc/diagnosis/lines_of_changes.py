@@ -64,11 +64,9 @@ class ChangeLines:
             return None
         if made.kind is ChangeKind.NOT_INPLACE and not made.lines:
             made = self._where_modules_are_made(made, row.op)
-        return (
-            made
-            if made.lines
-            else self._outside_project(_in_general(made, row), row)
-        )
+        if made.lines:
+            return made
+        return self._outside_project(_in_general(made, row), row)
 
     def _outside_project(self, one: Change, row: Unfused) -> Change:
         """Add the option that shows the lines, if the file belongs to another
@@ -89,11 +87,10 @@ class ChangeLines:
         """Return the change at the user's line that calls the operator; if several
         lines do, at each of them."""
         owner = self._run.owner(row)
-        sources = [
-            source
-            for source in map(Source.parse, row.users_lines)
-            if source is not None
-        ]
+        sources = []
+        for source in map(Source.parse, row.users_lines):
+            if source is not None:
+                sources.append(source)
         if not sources or owner is Owner.PACKAGE:
             return _elsewhere(one, row, owner, self._run)
         made = []
@@ -102,7 +99,9 @@ class ChangeLines:
             if written is None:
                 return None
             made.append(written)
-        return made[0] if len(made) == 1 else _at_all_lines(made)
+        if len(made) == 1:
+            return made[0]
+        return _at_all_lines(made)
 
     def _at_line(self, one: Change, row: Unfused, source: Source) -> Change | None:
         text = self._text(source.file)
@@ -152,11 +151,9 @@ class ChangeLines:
         )
 
     def _text(self, file: str) -> str | None:
-        return (
-            self._report.texts.source(file)
-            if self._report.texts is not None
-            else None
-        )
+        if self._report.texts is None:
+            return None
+        return self._report.texts.source(file)
 
 
 def _at_all_lines(made: Sequence[Change]) -> Change:
@@ -191,7 +188,9 @@ def _in_general(one: Change, row: Unfused) -> Change:
 
 def _first_line(one: Change) -> str | None:
     """Return ``file:line`` of the first line that changes."""
-    return f"{one.lines[0].file}:{one.lines[0].line}" if one.lines else None
+    if one.lines:
+        return f"{one.lines[0].file}:{one.lines[0].line}"
+    return None
 
 
 # -- a change written at its line ----------------------------------------------------------------------------
@@ -204,17 +203,15 @@ def lines_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
     Args:
         name: of the file, in the report.
     """
-    units = [
-        unit
-        for unit in (*UNITS, read_numbers.REWRITE, final_attributes.REWRITE)
-        if unit.kind is kind
-    ]
+    units = []
+    for unit in (*UNITS, read_numbers.REWRITE, final_attributes.REWRITE):
+        if unit.kind is kind:
+            units.append(unit)
     for made in changes_at(line, units):
-        lines = (
-            line_edits(line.file, name, made.edits, line.number)
-            if made.sure
-            else ()
-        )
+        if made.sure:
+            lines = line_edits(line.file, name, made.edits, line.number)
+        else:
+            lines = ()
         if lines:
             return replace(made, lines=lines)
     return None
@@ -244,12 +241,13 @@ def _written(
     be made there."""
     found = first_written(one.kind, line, name)
     if found is None:
-        lines = (
-            lines_of_modules(line.file, name, row.op)
-            if one.kind in _IN_PLACE
-            else ()
-        )
-        return replace(one, lines=lines) if lines else _without_lines(one, line)
+        if one.kind in _IN_PLACE:
+            lines = lines_of_modules(line.file, name, row.op)
+        else:
+            lines = ()
+        if lines:
+            return replace(one, lines=lines)
+        return _without_lines(one, line)
     one = replace(one, edits=found.edits, lines=found.lines, joins=found.joins)
     if one.joins:
         one = replace(one, title=PART_CHANGED)
@@ -264,9 +262,10 @@ def _written(
     if one.kind is ChangeKind.RECIPE and any(
         recipe.numbers_too for recipe in line.shown.recipes
     ):
-        note = (
-            None if takes_numbers(run) else "for tensors of a floating-point type"
-        )
+        if takes_numbers(run):
+            note = None
+        else:
+            note = "for tensors of a floating-point type"
         return replace(one, note=note, conditional=False)
     return one
 
@@ -294,11 +293,9 @@ def _without_lines(one: Change, line: Line) -> Change | None:
         ALL_DIMENSIONS in recipe.after for recipe in shown.recipes
     ):
         return one
-    return (
-        replace(one, sure=False, before=None, after=None)
-        if one.kind in _BY_RECIPE
-        else one
-    )
+    if one.kind in _BY_RECIPE:
+        return replace(one, sure=False, before=None, after=None)
+    return one
 
 
 def _with_lines_shown(one: Change, file: ParsedFile) -> Change:
@@ -354,16 +351,18 @@ def joined_notes(*notes: str | None) -> str:
 
 def _files(report: Report) -> Sequence[str]:
     """Return the user's files that the report names, else the target's file."""
-    nodes = [node.user_source for group in report.groups for node in group.nodes]
+    nodes = []
+    for group in report.groups:
+        for node in group.nodes:
+            nodes.append(node.user_source)
     sources = map(
         Source.parse,
         [*(line for row in report.unfused for line in row.users_lines), *nodes],
     )
-    named = [
-        source.file
-        for source in sources
-        if source is not None and source.has_file and not in_torch(source.file)
-    ]
+    named = []
+    for source in sources:
+        if source is not None and source.has_file and not in_torch(source.file):
+            named.append(source.file)
     if named:
         return tuple(dict.fromkeys(named))
     file, suffix, _ = (report.target.name or "").partition(".py:")

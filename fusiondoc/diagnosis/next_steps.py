@@ -96,9 +96,9 @@ def with_plan(
 
 def _of_other_frontends(report: Report, context: Context) -> list[SuggestedChange]:
     """Return the best steps for te.ops and for torch.compile."""
-    steps = (
-        te_changes(of_te(report), context)[:MOST] if report.te is not None else []
-    )
+    steps = []
+    if report.te is not None:
+        steps = te_changes(of_te(report), context)[:MOST]
     if report.compiled is not None:
         steps += compiled_changes(report, context)[:MOST]
     return steps
@@ -115,7 +115,10 @@ def _rows_refuted(
 ) -> frozenset[int]:
     """Return the rows (``Unfused.index``) whose change was run and did not help."""
     refuted = [one for one in changes if proofs.refutes(one, report)]
-    indices = [report.unfused[row].index for one in refuted for row in one.rows]
+    indices = []
+    for one in refuted:
+        for row in one.rows:
+            indices.append(report.unfused[row].index)
     return frozenset(index for index in indices if index is not None)
 
 
@@ -124,9 +127,10 @@ def _without_findings_on(rows: AbstractSet[int], report: Report) -> Report:
     was followed and did not help."""
     if not rows:
         return report
-    left = [
-        one for one in report.findings if not one.rows or not rows >= set(one.rows)
-    ]
+    left = []
+    for one in report.findings:
+        if not one.rows or not rows >= set(one.rows):
+            left.append(one)
     return replace(report, findings=tuple(left))
 
 
@@ -157,7 +161,10 @@ def _changes(
         if _folds(one, report):
             change = replace(change, unlocks=_FOLDS, gain_bytes=None, gain_ms=None)
         changes.append(replace(change, proof=proofs.of(one.change, report)))
-    shown = {line for one in rated for line in one.change.lines}
+    shown = set()
+    for one in rated:
+        for line in one.change.lines:
+            shown.add(line)
     found_by_fix = [
         kept_by_fix(one, report, context) for one in proofs.beside(changes, shown)
     ]
@@ -186,7 +193,12 @@ def _plans_for(report: Report, run: RunFacts) -> PlansFor:
 def _rows_joined(found: Sequence[Change]) -> frozenset[int]:
     """Return the rows that write to a part of a tensor and whose change joins the
     whole tensor from new parts."""
-    return frozenset(row for one in found if one.joins for row in one.rows)
+    rows = set()
+    for one in found:
+        if one.joins:
+            for row in one.rows:
+                rows.add(row)
+    return frozenset(rows)
 
 
 _BETWEEN_REGIONS = (
@@ -237,11 +249,9 @@ def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
     first."""
     freezing = [one for one in plan if one.change.kind is ChangeKind.FREEZE]
     others = [one for one in plan if one.change.kind is not ChangeKind.FREEZE]
-    return (
-        freezing[0]
-        if freezing and any(_with_batch_norm(one.groups) for one in others)
-        else None
-    )
+    if freezing and any(_with_batch_norm(one.groups) for one in others):
+        return freezing[0]
+    return None
 
 
 def _folds(one: Rated, report: Report) -> bool:

@@ -26,4 +26,6 @@ def program_of(report: Report) -> str | None:
     """Return the Python file that was read as a log; None if the log has another
     name or there are several logs."""
     name = report.target.name or ""
-    return name if name.endswith(".py") and ", " not in name else None
+    if name.endswith(".py") and ", " not in name:
+        return name
+    return None

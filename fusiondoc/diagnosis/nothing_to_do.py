@@ -112,9 +112,9 @@ def _without_a_pass(report: Report) -> str:
         ),
         None,
     )
-    return (
-        f"{note.message[:1].lower()}{note.message[1:]}" if note is not None else ""
-    )
+    if note is None:
+        return ""
+    return f"{note.message[:1].lower()}{note.message[1:]}"
 
 
 def _of_compiled(report: Report) -> NothingToDo | None:
@@ -133,9 +133,10 @@ def _of_compiled(report: Report) -> NothingToDo | None:
 def _largest_boundary(report: Report) -> str:
     """Return how many bytes go through memory between kernels and calls, and which
     boundary is the largest."""
-    known = [
-        one.bytes * one.count for one in report.boundaries if one.bytes is not None
-    ]
+    known = []
+    for one in report.boundaries:
+        if one.bytes is not None:
+            known.append(one.bytes * one.count)
     first = report.boundaries[0]
     ends = f"{first.producer.group or first.producer.op} and {first.consumer.group or first.consumer.op}"
     why = f": {first.cause.text}" if first.cause is not None else ""
@@ -210,7 +211,9 @@ def _tried_by_fix(fixes: Fixes) -> str:
 
 def _number(left: int) -> str:
     """Return the number of the other operators, as it follows "the other"."""
-    return f" {left:,}" if left != 1 else " one"
+    if left != 1:
+        return f" {left:,}"
+    return " one"
 
 
 def _fused(report: Report, each: EachRank | None) -> str:
@@ -261,11 +264,10 @@ _LEAST_SHARE = 0.1
 
 
 def _of_step(steps: Steps) -> _TimeOutside:
-    others = [
-        part
-        for part in steps.parts
-        if part.what != GROUPS and part.share >= _LEAST_SHARE
-    ]
+    others = []
+    for part in steps.parts:
+        if part.what != GROUPS and part.share >= _LEAST_SHARE:
+            others.append(part)
     if (
         steps.disturbed or not others
     ):  # the shares of a disturbed step hold for no other
@@ -299,25 +301,27 @@ def _rest(report: Report) -> str:
             f"operators without a rule ({listed(alone)}), each a launch of its own"
         )
     *first, last = parts or [""]
-    return (
-        f"the rest are {' and '.join(filter(None, (', '.join(first), last)))}"
-        if last
-        else ""
-    )
+    if last:
+        return (
+            f"the rest are {' and '.join(filter(None, (', '.join(first), last)))}"
+        )
+    return ""
 
 
 def _without_a_rule(report: Report) -> list[Unfused]:
     """Return the rows that the fuser has no rule for, whatever their arguments, and
     that launch kernels of their own, without library kernels."""
     fuser, torch = report.fuser.effective, report.environment.get("torch")
-    return [
-        row
-        for row in report.rows_that_may_have_run
-        if row.reason.code in NO_RULE
-        and not (fuser is not None and taken_by(row.op, fuser, torch))
-        and row.op not in LIBRARY
-        and row.op not in NOTHING_TO_GAIN
-    ]
+    rows = []
+    for row in report.rows_that_may_have_run:
+        if (
+            row.reason.code in NO_RULE
+            and not (fuser is not None and taken_by(row.op, fuser, torch))
+            and row.op not in LIBRARY
+            and row.op not in NOTHING_TO_GAIN
+        ):
+            rows.append(row)
+    return rows
 
 
 def _most_is_without_a_rule(report: Report) -> bool:

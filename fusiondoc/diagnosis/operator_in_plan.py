@@ -205,7 +205,9 @@ def container_of(node: FlowNode) -> Container | None:
         one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands
     ):
         return "out_of_container"
-    return "into_object" if node.stored else None
+    if node.stored:
+        return "into_object"
+    return None
 
 
 Rule = Callable[[OperatorInPlan], "Reason | None"]

@@ -154,9 +154,11 @@ def parted_by_order(
 
 def _homes(groups: Sequence[Sequence[int]]) -> dict[int, int]:
     """Map a node to its group."""
-    return {
-        node: number for number, members in enumerate(groups) for node in members
-    }
+    homes = {}
+    for number, members in enumerate(groups):
+        for node in members:
+            homes[node] = number
+    return homes
 
 
 def _parts_of_groups(plan: PlanOfRun) -> Collection[Sequence[int]]:
@@ -203,7 +205,10 @@ def _made_otherwise(
             yield from origins
         for origin in origins:
             home.setdefault(origin, set()).add(number)
-    inside = {plan.origin[node] for members in unchanged for node in members}
+    inside = set()
+    for members in unchanged:
+        for node in members:
+            inside.add(plan.origin[node])
     for index in inside:
         if len(home[index]) > 1:
             yield index
@@ -229,19 +234,18 @@ def parted_at_most(
     Args:
         groups: of the plan with its groups taken apart, with the changes.
     """
-    new = [
-        part
-        for members in groups
-        if len(members) > 1 and not _holds_of_run(plan, members)
-        for part in connected(members, plan.graph.before)
-    ]
+    new = []
+    for members in groups:
+        if len(members) > 1 and not _holds_of_run(plan, members):
+            new.extend(connected(members, plan.graph.before))
     more, fewer = 0, 0
     for nodes in _parts_of_groups(plan) if new else ():
         parts = connected(nodes, plan.graph.before)
         if len(parts) > 1:
             between = _number_between(plan, parts, new)
             more += min(between, len(parts) - 1)
-            fewer += sum(len(one) == 1 for one in parts) if between else 0
+            if between:
+                fewer += sum(len(one) == 1 for one in parts)
     return MorePossible(more, fewer)
 
 

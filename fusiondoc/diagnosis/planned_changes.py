@@ -69,7 +69,9 @@ def planned(
 def _to_apply(edits: tuple[Edit, ...], context: Context) -> tuple[Edit, ...]:
     """Return the edits that a program may apply: none to sources that came with
     somebody else's capture."""
-    return edits if context.request is None or context.own else ()
+    if context.request is None or context.own:
+        return edits
+    return ()
 
 
 def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
@@ -109,11 +111,10 @@ def planned_step(
 ) -> PlannedChange:
     """Return the step in words."""
     one = step.change
-    command = (
-        command_of(report, context, one.setting)
-        if step.command is None
-        else step.command
-    )
+    if step.command is None:
+        command = command_of(report, context, one.setting)
+    else:
+        command = step.command
     before, after = _lines(one)
     return PlannedChange(
         change=one.title,
@@ -200,7 +201,9 @@ def in_their_names(one: Change) -> str:
         for text in (edit.before, edit.after)
     )
     short = len(before) <= _SHORT and "\n" not in after
-    return f"Write {after} instead of {before}" if short else one.title
+    if short:
+        return f"Write {after} instead of {before}"
+    return one.title
 
 
 _SHORT = 24
@@ -219,11 +222,10 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
         text = _of_groups(rated.groups) + _in_layers(rated, report)
     else:
         names = list(dict.fromkeys(report.unfused[row].op for row in one.rows))
-        what = (
-            " and ".join(names)
-            if len(names) <= 2
-            else f"{names[0]} and {len(names) - 1} others"
-        )
+        if len(names) <= 2:
+            what = " and ".join(names)
+        else:
+            what = f"{names[0]} and {len(names) - 1} others"
         keep = "keeps" if len(names) == 1 else "keep"
         text = f"worth a try: {what} {keep} others out of groups"
     if with_others:
@@ -234,11 +236,9 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
 def _of_brought(brought: Brought) -> str:
     """Return ``2 operators more in groups, 1 group more``."""
     more = brought.groups
-    groups = (
-        f", {count(abs(more), 'group')} {'more' if more > 0 else 'fewer'}"
-        if more
-        else ""
-    )
+    groups = ""
+    if more:
+        groups = f", {count(abs(more), 'group')} {'more' if more > 0 else 'fewer'}"
     return f"{count(brought.operators, 'operator')} more in groups{groups}"
 
 
@@ -246,9 +246,9 @@ def _of_groups(groups: Sequence[WouldBeGroup]) -> str:
     """Return ``8 groups of batch_norm+add+relu``; the two most frequent kinds."""
     counted = Counter(_signature(group) for group in groups)
     most = counted.most_common(2)
-    parts = [
-        _of_equal_groups(ops, joined, number) for (ops, joined), number in most
-    ]
+    parts = []
+    for (ops, joined), number in most:
+        parts.append(_of_equal_groups(ops, joined, number))
     parts.sort(
         key=lambda part: not part[0].isdigit()
     )  # "unlocks" is printed before the first
@@ -265,22 +265,19 @@ def _of_equal_groups(ops: str, joined: int, number: int) -> str:
     if not joined:
         return f"{count(number, 'group')} of {ops}"
     mine = f"{count(joined * number, 'group')} of this run"
-    return (
-        f"joins {mine} with {ops} into {number}"
-        if joined > 1
-        else f"{ops} joins {mine}"
-    )
+    if joined > 1:
+        return f"joins {mine} with {ops} into {number}"
+    return f"{ops} joins {mine}"
 
 
 _MOST_OPS = 4
 
 
 def _signature(group: WouldBeGroup) -> tuple[str, int]:
-    ops = (
-        group.ops
-        if len(group.ops) + group.joined > 1
-        else (*group.views, *group.ops)
-    )
+    if len(group.ops) + group.joined > 1:
+        ops = group.ops
+    else:
+        ops = (*group.views, *group.ops)
     names = [op.rpartition("::")[2].rstrip("_") for op in ops]
     shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
     return shown, group.joined
@@ -289,15 +286,21 @@ def _signature(group: WouldBeGroup) -> tuple[str, int]:
 def _in_layers(rated: Rated, report: Report) -> str:
     """Return `` in layer[1-4]``: the layers of the changed operators, else of those
     that they are grouped with."""
-    layers = [
-        layer for row in rated.change.rows for layer in report.unfused[row].layers
-    ]
+    layers = []
+    for row in rated.change.rows:
+        for layer in report.unfused[row].layers:
+            layers.append(layer)
     if not layers:
-        others = {row for group in rated.groups for row in group.rows}
-        layers = [
-            layer for row in sorted(others) for layer in report.unfused[row].layers
-        ]
-    return f" in {folded(layers, 2)}" if layers else ""
+        others = set()
+        for group in rated.groups:
+            for row in group.rows:
+                others.add(row)
+        layers = []
+        for row in sorted(others):
+            layers.extend(report.unfused[row].layers)
+    if layers:
+        return f" in {folded(layers, 2)}"
+    return ""
 
 
 _TRIED_BY_FIX = (

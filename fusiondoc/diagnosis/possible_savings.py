@@ -69,7 +69,9 @@ def _add_shares(
 
 def _ms_of_node(row: int | None, report: Report, ms: Mapping[int, float]) -> float:
     """Return the milliseconds that one node of a row takes in a step."""
-    return 0.0 if row is None else ms.get(row, 0.0) / report.unfused[row].count
+    if row is None:
+        return 0.0
+    return ms.get(row, 0.0) / report.unfused[row].count
 
 
 def _fusible_row(node: ProgramNode) -> int | None:

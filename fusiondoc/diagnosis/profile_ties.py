@@ -87,7 +87,9 @@ def _spot(unit: Unit) -> _Spot:
 
 def _position(text: str | None) -> _Position | None:
     source = Source.parse(text)
-    return (source.file, source.line) if source is not None else None
+    if source is None:
+        return None
+    return source.file, source.line
 
 
 # -- operators outside groups --------------------------------------------------------------------------------
@@ -212,7 +214,9 @@ class GroupTies:
         if len(self._partitions) == 1:
             return [(self._partitions[0], 1.0)]
         group = self._of_numbers.get(name)
-        return [(group, 1.0)] if group is not None else ()
+        if group is None:
+            return ()
+        return [(group, 1.0)]
 
     def _of_name(self, unit: Unit) -> Shares:
         """Match by the name of the kernel, which lists its operators. Several
@@ -227,7 +231,9 @@ class GroupTies:
         if any(group.count > 1 for group in groups):
             return ()
         turn, runs = self._turns.of(unit)
-        return [(groups[turn], 1.0)] if runs == len(groups) else ()
+        if runs == len(groups):
+            return [(groups[turn], 1.0)]
+        return ()
 
     def _named(self, name: str, phase: str) -> list[Group]:
         """Return the groups whose kernel has that name, whole or cut."""
@@ -262,17 +268,21 @@ def _groups_by_kernel(
 def _partitions(report: Report) -> list[Group]:
     """Return the group of each partition, in the order in which the partitions are
     made."""
-    of_library = [
-        kind for kind, fuser in FUSER_OF_KIND.items() if fuser.limits.partitions
-    ]
-    groups = [
-        group
-        for group in report.groups
-        if group.kind in of_library and group.specialisation == 1
-    ]
+    of_library = []
+    for kind, fuser in FUSER_OF_KIND.items():
+        if fuser.limits.partitions:
+            of_library.append(kind)
+    groups = []
+    for group in report.groups:
+        if group.kind in of_library and group.specialisation == 1:
+            groups.append(group)
     if len(groups) == 1:
         return groups
-    return [group for group in groups for _ in group.instances]
+    partitions = []
+    for group in groups:
+        for _ in group.instances:
+            partitions.append(group)
+    return partitions
 
 
 def nnc_name(group: Group) -> str:

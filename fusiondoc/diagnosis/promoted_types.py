@@ -36,9 +36,10 @@ def is_promoted(types: Sequence[str]) -> bool:
             device=cpu)``. Types that are not known count as equal.
     """
     parsed = [parse_type(text) for text in types]
-    tensors = [
-        one for one in parsed if isinstance(one, TensorType) and one.dtype in _RANKS
-    ]
+    tensors = []
+    for one in parsed:
+        if isinstance(one, TensorType) and one.dtype in _RANKS:
+            tensors.append(one)
     if not tensors or tensors[0] is not parsed[0]:
         return False
     return any(_promotes(tensors[0], other) for other in tensors[1:])

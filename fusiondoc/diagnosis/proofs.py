@@ -34,9 +34,10 @@ class Proofs:
     def __init__(self, report: Report, fixes: Fixes | None) -> None:
         self._tries = report.tries
         self._tried = fixes.tried if fixes is not None else ()
-        self._kept = [
-            one for one in self._tried if one.outcome is ChangeOutcome.KEPT
-        ]
+        self._kept = []
+        for one in self._tried:
+            if one.outcome is ChangeOutcome.KEPT:
+                self._kept.append(one)
         self._kept_lines = _lines_of(self._kept)
         self._tried_lines = _lines_of(self._tried)
 
@@ -47,11 +48,9 @@ class Proofs:
             report: that has the rows of the change.
         """
         if change.kind.in_source:
-            return (
-                self._of_lines(change)
-                if change.lines
-                else self._at_model(change, report, self._kept)
-            )
+            if change.lines:
+                return self._of_lines(change)
+            return self._at_model(change, report, self._kept)
         return self.of_setting(change.setting)
 
     def of_setting(self, setting: Setting) -> Proof | None:
@@ -65,7 +64,9 @@ class Proofs:
         if tried is None:
             return None
         base = self._tries[tried.against]
-        return _by_try(base, tried) if tried.helps(base) else None
+        if tried.helps(base):
+            return _by_try(base, tried)
+        return None
 
     def refutes(self, change: Change, report: Report) -> bool:
         """True if the change was run and fuses no more, fails, is slower or
@@ -90,13 +91,15 @@ class Proofs:
             lines: the edits of the plan.
         """
         proved = {one.proof.change for one in plan if one.proof is not None}
-        return [
-            one
-            for one in self._kept
-            if one.edits
-            and one.change not in proved
-            and lines.isdisjoint(one.edits)
-        ]
+        fixes = []
+        for one in self._kept:
+            if (
+                one.edits
+                and one.change not in proved
+                and lines.isdisjoint(one.edits)
+            ):
+                fixes.append(one)
+        return fixes
 
     def refutes_setting(self, setting: Setting) -> bool:
         """True if the setting was run and did not help."""
@@ -129,7 +132,9 @@ class Proofs:
             for one in tried
             if one.kind is change.kind and ops.issubset(one.ops)
         )
-        return by_fix(found) if found is not None else None
+        if found is None:
+            return None
+        return by_fix(found)
 
     def _try_of(self, setting: Setting) -> Try | None:
         return _first(one for one in self._tries[1:] if one.setting == setting)
@@ -143,7 +148,11 @@ def _first(found: Iterable[T]) -> T | None:
 
 
 def _lines_of(tried: Iterable[TriedFix]) -> frozenset[Edit]:
-    return frozenset(edit for one in tried for edit in one.edits)
+    edits = set()
+    for one in tried:
+        for edit in one.edits:
+            edits.add(edit)
+    return frozenset(edits)
 
 
 def by_fix(one: TriedFix) -> Proof:

@@ -88,9 +88,10 @@ def _by_device(groups: Sequence[Group]) -> dict[str, int]:
     only in this; {} if there are none."""
     device_of: dict[str, int] = {}
     for group in groups:
-        texts = [
-            found[2] for text in group.inputs for found in _DEVICE.finditer(text)
-        ]
+        texts = []
+        for text in group.inputs:
+            for found in _DEVICE.finditer(text):
+                texts.append(found[2])
         devices = set(whole_numbers(texts))
         if len(devices) == 1:
             device_of[group.id] = devices.pop()
@@ -179,9 +180,10 @@ class _Compared:
         """Return the row of a rank."""
         facts = self._facts.get(rank, RankFacts(rank))
         kernels = self._kernels(rank)
-        times = [
-            k.ms.median * (k.launches or 1) for k in kernels if k.ms is not None
-        ]
+        times = []
+        for k in kernels:
+            if k.ms is not None:
+                times.append(k.ms.median * (k.launches or 1))
         groups = self._of_rank.get(rank, [])
         return RankRow(
             rank=rank,
@@ -209,13 +211,17 @@ class _Compared:
 
     def _kernels(self, rank: int) -> list[Kernel]:
         if not self._by_device:
-            return [
-                kernel for kernel in self._report.kernels if kernel.rank == rank
-            ]
+            kernels = []
+            for kernel in self._report.kernels:
+                if kernel.rank == rank:
+                    kernels.append(kernel)
+            return kernels
         mine = {name for name, number in self._rank_of.items() if number == rank}
-        return [
-            kernel for kernel in self._report.kernels if mine & set(kernel.groups)
-        ]
+        kernels = []
+        for kernel in self._report.kernels:
+            if mine & set(kernel.groups):
+                kernels.append(kernel)
+        return kernels
 
     def differences(
         self, rows: Sequence[RankRow], missing: tuple[int, ...]
@@ -333,11 +339,10 @@ class _Compared:
         shows a reason."""
         # Torch's own gradient formulas are the same lines for every function: they
         # show no source position.
-        nodes: set[tuple[str, str | None]] = {
-            (op, source)
-            for op, source in _nodes(group, self._positions)
-            if source is not None and source[:1] != "<"
-        }
+        nodes: set[tuple[str, str | None]] = set()
+        for op, source in _nodes(group, self._positions):
+            if source is not None and source[:1] != "<":
+                nodes.add((op, source))
         for rank in absent:
             why = self._why_not_on(rank, nodes)
             if why is not None:
@@ -353,11 +358,10 @@ class _Compared:
             if (row.op, self._positions.of(row.source)) in nodes:
                 return f"on rank {rank} {row.op} is in no group: {row.reason.text} ({row.reason.code})"
         groups = self._of_rank.get(rank, [])
-        sharing = [
-            group.id
-            for group in groups
-            if nodes & set(_nodes(group, self._positions))
-        ]
+        sharing = []
+        for group in groups:
+            if nodes & set(_nodes(group, self._positions)):
+                sharing.append(group.id)
         if sharing:
             return f"on rank {rank} its operators are in {', '.join(sharing[:4])}, grouped differently"
         facts = self._facts.get(rank)
@@ -375,12 +379,13 @@ class _Compared:
         yield from self._unfused[rank]
 
     def _fallback_error(self, ranks: set[int]) -> str | None:
-        errors = [
-            one.error
-            for one in self._report.fallbacks
-            if one.rank in ranks and one.error
-        ]
-        return errors[0] if errors else None
+        errors = []
+        for one in self._report.fallbacks:
+            if one.rank in ranks and one.error:
+                errors.append(one.error)
+        if errors:
+            return errors[0]
+        return None
 
     def slowest_kernels(self) -> tuple[SlowRank, ...]:
         """Return the rank on which each kernel with times on several ranks is
@@ -430,11 +435,10 @@ class _Compared:
 def _slowest_of(kernels: Mapping[int, Kernel]) -> tuple[float, SlowRank] | None:
     """Return the slowest of the equal kernels of several ranks, and the
     milliseconds that it loses."""
-    times = {
-        rank: kernel.ms.median
-        for rank, kernel in kernels.items()
-        if kernel.ms is not None
-    }
+    times = {}
+    for rank, kernel in kernels.items():
+        if kernel.ms is not None:
+            times[rank] = kernel.ms.median
     ids = tuple(kernel.id for kernel in kernels.values())
     slow = _slowest(next(iter(kernels.values())).name, times, ids)
     if slow is None:
@@ -472,10 +476,9 @@ def _versions(
 
 
 def _times_on_ranks(counts: Mapping[int, Sequence[int]]) -> str:
-    texts = [
-        f"{times} times on {rank_names(tuple(ranks))}"
-        for times, ranks in sorted(counts.items())
-    ]
+    texts = []
+    for times, ranks in sorted(counts.items()):
+        texts.append(f"{times} times on {rank_names(tuple(ranks))}")
     return "; ".join(texts)
 
 

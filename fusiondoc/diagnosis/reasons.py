@@ -76,11 +76,9 @@ def _first(rules: tuple[Rule, ...], operator: OperatorInPlan) -> Reason | None:
 
 
 def _fuser_off(by: str | None) -> Reason | None:
-    return (
-        Reason.of("FD104", NotOptimised("fuser_off", by))
-        if by is not None
-        else None
-    )
+    if by is None:
+        return None
+    return Reason.of("FD104", NotOptimised("fuser_off", by))
 
 
 class Reasons:
@@ -172,4 +170,6 @@ class Reasons:
     ) -> Mapping[int, AbstractSet[int]]:
         """Return the operators that each barrier keeps out of groups."""
         fuser = fuser or self._requested
-        return kept_out(flow, fuser, reasons) if fuser in FUSERS else {}
+        if fuser in FUSERS:
+            return kept_out(flow, fuser, reasons)
+        return {}

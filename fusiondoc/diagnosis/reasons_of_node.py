@@ -128,7 +128,9 @@ def _copies(operator: OperatorInPlan) -> bool | None:
 
 def _first_tensor(types: Sequence[str]) -> TensorType | None:
     parsed = parse_type(types[0]) if types else None
-    return parsed if isinstance(parsed, TensorType) else None
+    if isinstance(parsed, TensorType):
+        return parsed
+    return None
 
 
 def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
@@ -180,7 +182,9 @@ def in_place(operator: OperatorInPlan) -> Reason | None:
     """FD230: fusers take no operators that change their inputs."""
     op = operator.loose.op
     if not is_in_place(op):
-        return Reason.of("FD230", WritesOut()) if _writes_out(operator) else None
+        if _writes_out(operator):
+            return Reason.of("FD230", WritesOut())
+        return None
     plain, fusible = op[:-1], None
     if operator.takes(plain):
         fusible = True
@@ -245,9 +249,10 @@ def device(operator: OperatorInPlan) -> Reason | None:
         and all(t.sizes == () and t.device == "cpu" for t in known)
     ):
         return Reason.of("FD222", WrongDevice("numbers_on_cpu", operator.fuser))
-    devices = {
-        t.device for t in operator.types() if t.device is not None and t.sizes != ()
-    }
+    devices = set()
+    for t in operator.types():
+        if t.device is not None and t.sizes != ():
+            devices.add(t.device)
     if len(devices) > 1:
         return Reason.of(
             "FD221", WrongDevice("several", operator.fuser, tuple(sorted(devices)))

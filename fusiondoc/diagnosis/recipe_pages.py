@@ -62,10 +62,11 @@ def recipe_page(name: str) -> str | None:
 
 def recipes_page() -> str:
     """Return the table of all recipes."""
-    rows = [
-        f"| `{_cell(one.before)}` | `{_cell(one.after)}` | {', '.join(_helped(one))} | {_remarks(one)} |"
-        for one in RECIPES
-    ]
+    rows = []
+    for one in RECIPES:
+        rows.append(
+            f"| `{_cell(one.before)}` | `{_cell(one.after)}` | {', '.join(_helped(one))} | {_remarks(one)} |"
+        )
     helpers = [one.helper.rstrip() for one in RECIPES if one.helper]
     return "\n".join(
         [
@@ -161,6 +162,7 @@ def _lines(recipe: Recipe) -> Iterable[str]:
             f"In a model of a package, replace its {kind} from outside, before scripting:",
             "",
         )
-        yield from (f"    {line}".rstrip() for line in written)
+        for line in written:
+            yield f"    {line}".rstrip()
     else:
         yield f"* In a model of a package: put a module with this forward in the place of each {kind}."

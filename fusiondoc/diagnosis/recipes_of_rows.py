@@ -27,11 +27,9 @@ def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
     if row.index in run.mixed_casts:
         return None  # no tensor is known to have the type that type_as() would need
     found = answering_recipe(row, run)
-    return (
-        None
-        if found is not None and found.follows and run.at_the_end(row)
-        else found
-    )
+    if found is not None and found.follows and run.at_the_end(row):
+        return None
+    return found
 
 
 def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
@@ -52,11 +50,9 @@ def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
 def any_recipe(op: str, run: RunFacts) -> Recipe | None:
     """Return the first recipe for an operator, whatever the reason of its
     refusal."""
-    return (
-        recipe_for(op, run.fuser, run.torch, run.gradients)
-        if run.fuser is not None
-        else None
-    )
+    if run.fuser is None:
+        return None
+    return recipe_for(op, run.fuser, run.torch, run.gradients)
 
 
 def answering_recipe(row: Unfused, run: RunFacts) -> Recipe | None:

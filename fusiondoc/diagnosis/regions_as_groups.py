@@ -38,11 +38,10 @@ def regions_as_groups(
     programs = []
     for program in report.programs:
         every = range(len(program.nodes))
-        sides = (
-            _sides_of(program, rows)
-            if moved is not None
-            else dict.fromkeys(every, "")
-        )
+        if moved is not None:
+            sides = _sides_of(program, rows)
+        else:
+            sides = dict.fromkeys(every, "")
         programs.append(_with_groups(program, sides, ends, rows))
     return replace(report, programs=tuple(programs))
 
@@ -161,14 +160,13 @@ class _Ends:
 
     @staticmethod
     def _only(program: Program, others: AbstractSet[int]) -> ProgramNode | None:
-        found = [
-            node for index, node in enumerate(program.nodes) if index not in others
-        ]
-        return (
-            found[0]
-            if len(found) == 1 and found[0].kind in ("group", "operator")
-            else None
-        )
+        found = []
+        for index, node in enumerate(program.nodes):
+            if index not in others:
+                found.append(node)
+        if len(found) == 1 and found[0].kind in ("group", "operator"):
+            return found[0]
+        return None
 
     def towards(self, side: str) -> ProgramNode | None:
         """Return the node that the graph counts as, seen from the moved operators.
@@ -181,7 +179,9 @@ class _Ends:
             return _the_same(self.first, self.last)
         if side == "before":
             return self.last
-        return self.first if side == "after" or self._alone else None
+        if side == "after" or self._alone:
+            return self.first
+        return None
 
 
 def _the_same(
@@ -190,7 +190,9 @@ def _the_same(
     """Return the node at both ends, or the only one given; None if they differ."""
     if first is None or last is None:
         return first or last
-    return last if (first.group, first.rows) == (last.group, last.rows) else None
+    if (first.group, first.rows) == (last.group, last.rows):
+        return last
+    return None
 
 
 def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:

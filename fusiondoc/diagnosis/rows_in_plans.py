@@ -55,9 +55,9 @@ class RowsInPlans:
         self, graph: DependencyGraph[ProgramNode], node: int
     ) -> bool:
         takers = [graph.nodes[taker] for taker in graph.after[node]]
-        group = (
-            self._groups.get(takers[0].group or "") if len(takers) == 1 else None
-        )
+        group = None
+        if len(takers) == 1:
+            group = self._groups.get(takers[0].group or "")
         if group is None or len(group.inputs) != 1:
             return False
         if group.id not in self._of_each_element:
@@ -71,7 +71,9 @@ class RowsInPlans:
         (torch/csrc/jit/passes/frozen_conv_folding.cpp)."""
         nodes = self._nodes_of(row)
         behind = sum(_after_its_own_convolution(*one) for one in nodes)
-        return round(row.count * behind / len(nodes)) if behind else 0
+        if behind:
+            return round(row.count * behind / len(nodes))
+        return 0
 
     def is_promoted(self, row: Unfused) -> bool:
         """True if the operator's result would have another element type out of
@@ -187,11 +189,10 @@ class RowsInPlans:
             seen.add(maker)
             node = graph.nodes[maker]
             region = self._programs.get(node.program or "")
-            makers = (
-                region.nodes
-                if node.kind == "region" and region is not None
-                else (node,)
-            )
+            if node.kind == "region" and region is not None:
+                makers = region.nodes
+            else:
+                makers = (node,)
             if any(self._is_product_of_matrices(one, products) for one in makers):
                 return True
             if all(one.kind == "group" or _is_elementwise(one) for one in makers):
@@ -203,11 +204,10 @@ class RowsInPlans:
     ) -> bool:
         if not products.isdisjoint(self._ops_of(node)):
             return True
-        made = [
-            one
-            for one in map(parse_type, node.outputs)
-            if isinstance(one, TensorType)
-        ]
+        made = []
+        for one in map(parse_type, node.outputs):
+            if isinstance(one, TensorType):
+                made.append(one)
         of_two = all(one.sizes is None or len(one.sizes) == 2 for one in made)
         return (
             node.op in products
@@ -218,7 +218,9 @@ class RowsInPlans:
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
         """Return the operators of a group; none for another node."""
         group = self._groups.get(node.group or "")
-        return group.ops if group is not None else ()
+        if group is None:
+            return ()
+        return group.ops
 
     def _read_beside_in(self, graph: DependencyGraph[ProgramNode]) -> ReadBeside:
         if id(graph) not in self._read_beside:

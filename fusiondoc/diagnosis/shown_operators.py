@@ -115,7 +115,9 @@ class ShownOperators:
         for line in row.users_lines:
             for other in self._of_line.get((row.op, line), ()):
                 ranks.update(self._ranks.get(other.index, ()))
-        return ranks.pop() if len(ranks) == 1 else None
+        if len(ranks) == 1:
+            return ranks.pop()
+        return None
 
     def likely_rank(self, row: Unfused) -> int | None:
         """Return the most frequent number of dimensions of the operator's first
@@ -159,7 +161,9 @@ def _rank(
         node = nodes[node.first]
         if node.group is not None:
             ranks = set(map(dimensions_of, made_by_groups.get(node.group, ())))
-            return ranks.pop() if len(ranks) == 1 else None
+            if len(ranks) == 1:
+                return ranks.pop()
+            return None
         if node.op not in _KEEPS_RANK:
             return None
         if of_channels and node.op in _CONVOLVES:
@@ -168,7 +172,9 @@ def _rank(
 
 
 def _only(found: Collection[Assigned | None]) -> Assigned | None:
-    return next(iter(found)) if len(found) == 1 else None
+    if len(found) == 1:
+        return next(iter(found))
+    return None
 
 
 def _assigned(node: ProgramNode, nodes: Sequence[ProgramNode]) -> Assigned | None:
@@ -192,7 +198,9 @@ def _assigned(node: ProgramNode, nodes: Sequence[ProgramNode]) -> Assigned | Non
 def _dtype_and_sizes(text: str) -> tuple[str, Sizes] | None:
     """Return the dtype and sizes of a type; None if one is not known."""
     tensor = parse_type(text)
-    return tensor.dtype_and_sizes if isinstance(tensor, TensorType) else None
+    if isinstance(tensor, TensorType):
+        return tensor.dtype_and_sizes
+    return None
 
 
 def dimensions_of(text: str) -> int | None:
@@ -200,11 +208,15 @@ def dimensions_of(text: str) -> int | None:
     1], device=cpu)``, if known."""
     tensor = parse_type(text)
     sizes = tensor.sizes if isinstance(tensor, TensorType) else None
-    return len(sizes) if sizes is not None else None
+    if sizes is None:
+        return None
+    return len(sizes)
 
 
 def column_of(row: Unfused, line: int) -> int | None:
     """Return the column of the operator on a user's line, from 0; None if the log
     has another line."""
     source = Source.parse(row.source)
-    return source.column if source is not None and source.line == line else None
+    if source is not None and source.line == line:
+        return source.column
+    return None

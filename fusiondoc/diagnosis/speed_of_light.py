@@ -57,7 +57,9 @@ def counted_bytes(kernel: Kernel) -> float | None:
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
     slowest = kernel.ms.max * kernel.gb_per_s.min * 1e6
     same = as_count(fastest) and abs(fastest - slowest) <= _SAME * fastest
-    return fastest if same else None
+    if same:
+        return fastest
+    return None
 
 
 def must_move(group: Group) -> int | None:
@@ -88,11 +90,10 @@ def _judged(
     capability: tuple[int, int] | None,
 ) -> Kernel:
     # The bytes that a compiler's scheduler counted hold for all groups of a kernel.
-    moved = (
-        kernel.bytes_moved
-        if _is_generated(kernel, groups)
-        else _moved(kernel, groups)
-    )
+    if _is_generated(kernel, groups):
+        moved = kernel.bytes_moved
+    else:
+        moved = _moved(kernel, groups)
     rate = _rate(kernel, moved)
     share = rate / peak if rate is not None and peak else None
     resident = kernel.occupancy
@@ -126,7 +127,9 @@ def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
         from_types = must_move(mine[0])
         if from_types is not None:
             return from_types
-    return as_count(counted) if counted is not None else None
+    if counted is None:
+        return None
+    return as_count(counted)
 
 
 def _is_generated(kernel: Kernel, groups: dict[str, Group]) -> bool:
@@ -170,7 +173,9 @@ def _bound(
         return None
     if moved < launch_bound_below(peak) and kernel.ms.median <= LONG * FLOOR_MS:
         return LAUNCH
-    return BANDWIDTH if peak is not None else None
+    if peak is not None:
+        return BANDWIDTH
+    return None
 
 
 def _capability(text: str | None) -> tuple[int, int] | None:
@@ -240,7 +245,9 @@ def occupancy(
     smem = _up((smem_bytes or 0) + limits.reserved, limits.smem_unit)
     if smem:
         blocks = min(blocks, limits.smem_bytes // smem)
-    return blocks * warps / limits.warps if blocks else None
+    if blocks:
+        return blocks * warps / limits.warps
+    return None
 
 
 def _up(number: int, unit: int) -> int:
@@ -249,11 +256,9 @@ def _up(number: int, unit: int) -> int:
 
 def in_bytes(number: int) -> str:
     """Return ``1.2 MB``; ``64.0 KB`` below 100,000 bytes."""
-    return (
-        f"{number / 1e6:,.1f} MB"
-        if number >= 100_000
-        else f"{number / 1e3:,.1f} KB"
-    )
+    if number >= 100_000:
+        return f"{number / 1e6:,.1f} MB"
+    return f"{number / 1e3:,.1f} KB"
 
 
 _LITTLE = 0.005

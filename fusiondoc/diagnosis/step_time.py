@@ -109,9 +109,9 @@ def _at_bandwidth(
     trace: Trace, kernels: GeneratedKernels, gb_per_s: float | None, work: _Work
 ) -> AtBandwidth | None:
     found = least_ms(trace, kernels, gb_per_s, work.on_gpu)
-    return (
-        None if found is None else AtBandwidth(_short(found[0]), _short(found[1]))
-    )
+    if found is None:
+        return None
+    return AtBandwidth(_short(found[0]), _short(found[1]))
 
 
 class _TimeSpent:
@@ -170,12 +170,13 @@ def _disturbed(profiled_ms: float, unprofiled_ms: float | None) -> bool:
 def _total_saving(rows: Iterable[Unfused]) -> float | None:
     """Return the milliseconds of a step that fusing all rows could save; None if no
     row has such a figure."""
-    saved = [
-        row.time.could_save_ms
-        for row in rows
-        if row.time and row.time.could_save_ms is not None
-    ]
-    return _short(sum(saved)) if saved else None
+    saved = []
+    for row in rows:
+        if row.time and row.time.could_save_ms is not None:
+            saved.append(row.time.could_save_ms)
+    if saved:
+        return _short(sum(saved))
+    return None
 
 
 @dataclass(frozen=True)
@@ -248,11 +249,10 @@ def _work(trace: Trace, device: str | None) -> _Work | None:
     # Kernels of several streams overlap: the parts together are the time in which
     # any of them ran.
     spent = sum(kinds.values())
-    busy = (
-        trace.busy_ms
-        if on_gpu and trace.busy_ms is not None
-        else min(spent, trace.ms)
-    )
+    if on_gpu and trace.busy_ms is not None:
+        busy = trace.busy_ms
+    else:
+        busy = min(spent, trace.ms)
     scale = busy / spent / trace.steps if spent else 0.0
     kinds = {kind: ms * scale for kind, ms in kinds.items()}
     kinds[IDLE if on_gpu else HOST] = max(0.0, (trace.ms - busy) / trace.steps)
@@ -322,9 +322,11 @@ def _short(value: float) -> float:
 
 def _parts(found: Mapping[str, float], whole: float) -> tuple[Part, ...]:
     ordered = sorted(found.items(), key=lambda item: -item[1])
-    return tuple(
-        Part(what, _short(ms), _short(ms / whole)) for what, ms in ordered if ms > 0
-    )
+    parts = []
+    for what, ms in ordered:
+        if ms > 0:
+            parts.append(Part(what, _short(ms), _short(ms / whole)))
+    return tuple(parts)
 
 
 def _note(steps: Steps) -> str | None:
@@ -353,7 +355,9 @@ def _without_tf32(
     if slow < _LARGE * work.step_ms or slow < max(work.kinds.values()) / 2:
         return None
     numbers = whole_numbers(re.findall(r"[0-9]+", capability or "")[:2])
-    return slow / work.step_ms if tuple(numbers) >= _TF32_SINCE else None
+    if tuple(numbers) >= _TF32_SINCE:
+        return slow / work.step_ms
+    return None
 
 
 def slow_products(share: float) -> str:

@@ -157,22 +157,20 @@ class SuggestedChanges:
         if between is None:
             return None
         is_write = isinstance(row.reason.detail, WriteBetween)
-        return (
-            self._out_of_place.get((between.op, between.source))
-            if is_write or between.op in IN_PLACE_ASSIGNS
-            else None
-        )
+        if is_write or between.op in IN_PLACE_ASSIGNS:
+            return self._out_of_place.get((between.op, between.source))
+        return None
 
     @cached_property
     def _out_of_place(self) -> Mapping[tuple[str, str | None], Change]:
         """The operator and position of a row -> its change at lines, if that writes
         it out of place."""
         rows = self.report.unfused
-        return {
-            (rows[one.rows[0]].op, rows[one.rows[0]].source): one
-            for one in self.at_lines
-            if one.kind is ChangeKind.OUT_OF_PLACE and one.lines
-        }
+        changes = {}
+        for one in self.at_lines:
+            if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
+                changes[(rows[one.rows[0]].op, rows[one.rows[0]].source)] = one
+        return changes
 
     def caller_sees(self, row: Unfused) -> bool:
         """True if the operator changes the caller's tensor in place (the state of
@@ -262,7 +260,9 @@ class SuggestedChanges:
         ):
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
-            return one if self._plans.before_one_tensor(row) else None
+            if self._plans.before_one_tensor(row):
+                return one
+            return None
         if self._must_stay_in_place(one, row):
             return None
         if one.kind in _OUT_OF_PLACE and self.would_take_wrong_size(row):
@@ -292,20 +292,19 @@ def _read_with(row: Unfused, report: Report) -> list[int]:
     assignment by a mask: the change removes them, too."""
     if row.op != "aten::index_put_" or row.user_source is None:
         return []
-    return [
-        index
-        for index, other in enumerate(report.unfused)
-        if other.op == "aten::index" and other.user_source == row.user_source
-    ]
+    indexes = []
+    for index, other in enumerate(report.unfused):
+        if other.op == "aten::index" and other.user_source == row.user_source:
+            indexes.append(index)
+    return indexes
 
 
 def _has_text(row: Unfused, report: Report) -> bool:
     """True if the files of all its lines are available."""
-    sources = [
-        source
-        for source in map(Source.parse, row.users_lines)
-        if source is not None
-    ]
+    sources = []
+    for source in map(Source.parse, row.users_lines):
+        if source is not None:
+            sources.append(source)
     texts = report.texts
     return (
         bool(sources)

@@ -162,23 +162,23 @@ def _change(
     script = bool(options.script)
     if name == MORE_RUNS:
         more = Setting(runs=2 * (options.runs or 1))
-        return (
-            None
-            if script
-            else Change(ChangeKind.RUNS, more.text, setting=more, codes=codes)
-        )
+        if script:
+            return None
+        return Change(ChangeKind.RUNS, more.text, setting=more, codes=codes)
     if name == TRACE:
         already = script or options.trace or kind == "archive"
-        return None if already else _flag(ChangeKind.TRACE, TRACE, TRACE, codes)
+        if already:
+            return None
+        return _flag(ChangeKind.TRACE, TRACE, TRACE, codes)
     if name == DYNAMIC:
-        return (
-            None
-            if options.dynamic
-            else _flag(ChangeKind.DYNAMIC_SHAPES, DYNAMIC, DYNAMIC, codes)
-        )
+        if options.dynamic:
+            return None
+        return _flag(ChangeKind.DYNAMIC_SHAPES, DYNAMIC, DYNAMIC, codes)
     if name == OTHER_FUSER:
         fuser = other_fuser(report, options, codes)
-        return None if fuser is None else another_fuser(fuser, codes)
+        if fuser is None:
+            return None
+        return another_fuser(fuser, codes)
     return _of_knob(name, codes, report, options)
 
 
@@ -192,9 +192,10 @@ def _of_knob(
     ):
         return None
     about = operators_of_knobs().get(knob)
-    ops = {
-        row.op for row in report.rows_that_may_have_run if row.reason.code in codes
-    }
+    ops = set()
+    for row in report.rows_that_may_have_run:
+        if row.reason.code in codes:
+            ops.add(row.op)
     if about is not None and ops and not ops & about:
         return None
     return Change(
@@ -220,7 +221,9 @@ def _works(name: str, report: Report) -> bool:
 def _default(name: str, options: Options) -> str | None:
     """Return the knob's value if the run does not set it; None if it does."""
     knob = catalogue.knob(name)
-    return knob.default if knob is not None and name not in options.knobs else None
+    if knob is not None and name not in options.knobs:
+        return knob.default
+    return None
 
 
 def other_fuser(
@@ -244,9 +247,10 @@ def _can_run(fuser: str, report: Report, options: Options) -> bool:
     """True if the environment and the options allow the fuser, as far as known
     without running it."""
     facts, environment = FUSERS[fuser], report.environment
-    version = (
-        parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
-    )
+    if environment.get("torch"):
+        version = parse_version(environment["torch"])
+    else:
+        version = 0, 0
     if facts.limits.since is not None and version < facts.limits.since:
         return False
     if facts.limits.until is not None and version > facts.limits.until:

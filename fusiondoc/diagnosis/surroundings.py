@@ -64,11 +64,10 @@ def read_before(operator: OperatorInPlan) -> Reason | None:
     node, nodes = operator.node, operator.flow.nodes
     if not node.decides:
         return None
-    partners = [
-        i
-        for i in node.after
-        if nodes[i].block == node.block and operator.joinable(nodes[i])
-    ]
+    partners = []
+    for i in node.after:
+        if nodes[i].block == node.block and operator.joinable(nodes[i]):
+            partners.append(i)
     nearest = min(partners, default=-1)
     for control in sorted(node.decides):
         if control < nearest and nodes[control].block == node.block:
@@ -90,12 +89,14 @@ def surroundings(operator: OperatorInPlan) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of
     reach."""
     reached = {side: operator.reach(side) for side in _SIDES}
-    partners = [found for side in _SIDES for found in reached[side].partners]
-    near = [
-        partner
-        for partner, views in partners
-        if not views and partner.block == operator.node.block
-    ]
+    partners = []
+    for side in _SIDES:
+        for found in reached[side].partners:
+            partners.append(found)
+    near = []
+    for partner, views in partners:
+        if not views and partner.block == operator.node.block:
+            near.append(partner)
     whole = all(reach.whole for reach in reached.values())
     if near:
         return _circle(operator, near) or _depends_on_version(operator, near, whole)
@@ -125,10 +126,11 @@ def _apart(
         return "FD228", _other_block(operator, partners[0][0])
     if node.block and any(barrier.node.kind == CONTROL for barrier in barriers):
         return "FD228", _other_block(operator, None)
-    blocking = sorted(
-        (b for b in barriers if b.behind is not None),
-        key=lambda b: _order(b, operator),
-    )
+    blocking = []
+    for b in barriers:
+        if b.behind is not None:
+            blocking.append(b)
+    blocking.sort(key=lambda b: _order(b, operator))
     if blocking:
         return "FD227", _barrier(blocking[0], operator)
     return "FD225", _ended_in_place(operator) or _alone(barriers, operator)
@@ -138,11 +140,10 @@ def _behind_views(
     operator: OperatorInPlan, partner: FlowNode, views: Sequence[FlowNode]
 ) -> BehindViews:
     """Return the detail if the node to fuse with is behind views."""
-    newer = [
-        rule
-        for rule in (by_version(operator, view.op) for view in views)
-        if rule is not None
-    ]
+    newer = []
+    for rule in (by_version(operator, view.op) for view in views):
+        if rule is not None:
+            newer.append(rule)
     shown = tuple(at(view) for view in views[:2])
     return BehindViews(shown, partner.op, newer[0] if newer else None)
 
@@ -210,18 +211,17 @@ def _circle(operator: OperatorInPlan, partners: list[FlowNode]) -> Reason | None
     node, nodes = operator.node, operator.flow.nodes
     detours = _detours_of(operator.flow).of(operator)
     for partner in partners:
-        first, last = (
-            (node, partner) if partner.index in node.after else (partner, node)
-        )
+        if partner.index in node.after:
+            first, last = node, partner
+        else:
+            first, last = partner, node
         ends = (
             None if first is node else first.op,
             None if last is node else last.op,
         )
-        read = (
-            operator.flow.read_by(first.index, last.index)
-            if first is node
-            else None
-        )
+        read = None
+        if first is node:
+            read = operator.flow.read_by(first.index, last.index)
         if read is not None:
             return Reason.of(
                 "FD227",
@@ -303,7 +303,9 @@ def _fixed(node: FlowNode, operator: OperatorInPlan) -> int:
         return 2
     if node.kind == CONTROL:
         return 3
-    return 5 if node.op in LIBRARY else 4
+    if node.op in LIBRARY:
+        return 5
+    return 4
 
 
 def _refused_here(node: FlowNode, operator: OperatorInPlan) -> bool:

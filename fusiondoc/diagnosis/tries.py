@@ -55,11 +55,10 @@ def effect(base: Try, one: Try) -> str:
             f"{count(one.fallbacks, 'fallback')} instead of {base.fallbacks}"
         )
     if base.wrong and one.wrong is not None:
-        parts.append(
-            "the numbers agree with eager"
-            if not one.wrong
-            else "the numbers still differ"
-        )
+        if not one.wrong:
+            parts.append("the numbers agree with eager")
+        else:
+            parts.append("the numbers still differ")
     parts = parts or ["the same groups"]
     if one.speed is not None:
         faster = f"{one.speed.value:.2f} times as fast"

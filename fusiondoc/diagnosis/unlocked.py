@@ -122,9 +122,10 @@ class Plans:
         self._gradients = bool(gradients)
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
-        self._without = (
-            self._facts.operators.inference_only if gradients else frozenset[str]()
-        )
+        if gradients:
+            self._without = self._facts.operators.inference_only
+        else:
+            self._without = frozenset[str]()
         joins_chunks = not gradients and self._takes("prim::ConstantChunk")
         self._cut_before = frozenset[str]() if joins_chunks else CHUNKED
         """Operators that are not joined with the maker of their input: they are
@@ -188,11 +189,10 @@ class Plans:
         them again; None if the fuser's last step is not known."""
         if not self._facts.limits.merges_neighbours:
             return None
-        found = [
-            self._brought(plan, changed)
-            for plan in self._plans
-            if plan.changes(changed)
-        ]
+        found = []
+        for plan in self._plans:
+            if plan.changes(changed):
+                found.append(self._brought(plan, changed))
         operators, groups = (
             sum(one.operators for one in found),
             sum(one.groups for one in found),
@@ -253,13 +253,14 @@ class Plans:
         """Return the groups of a plan if operators of these rows could be in
         groups."""
         idle = self._idle_loops(plan)
-        free = [
-            self._free(node, row, changed)
-            and plan.whole.nodes[origin].inside not in idle
-            for node, row, origin in zip(
-                plan.graph.nodes, plan.rows, plan.origin, strict=True
+        free = []
+        for node, row, origin in zip(
+            plan.graph.nodes, plan.rows, plan.origin, strict=True
+        ):
+            free.append(
+                self._free(node, row, changed)
+                and plan.whole.nodes[origin].inside not in idle
             )
-        ]
         self._keep_views_that_must_stay(plan.graph, free)
         self._keep_views_of_gradients(plan.graph, free)
         return would_fuse_in_steps(
@@ -279,13 +280,15 @@ class Plans:
             for node in nodes
             if node.program in self._plans_of_regions
         )
-        return {
-            loop
-            for (loop, program), number in found.items()
-            if loop is not None
-            and nodes[loop].op == _LOOP
-            and number > self._plans_of_regions[program]
-        }
+        idle_loops = set()
+        for (loop, program), number in found.items():
+            if (
+                loop is not None
+                and nodes[loop].op == _LOOP
+                and number > self._plans_of_regions[program]
+            ):
+                idle_loops.add(loop)
+        return idle_loops
 
     def _with_groups_that_exist(
         self, found: Sequence[WouldBeGroup]
@@ -318,11 +321,10 @@ class Plans:
         inside = _blocks(plan, changed)
         every = range(len(nodes))
         skipped = _never_run_there(nodes, inside)
-        joins = {
-            index
-            for index, row in enumerate(plan.rows)
-            if row in changed and row in self._joins
-        }
+        joins = set()
+        for index, row in enumerate(plan.rows):
+            if row in changed and row in self._joins:
+                joins.add(index)
         order = order_of(
             plan.graph, free, partial(self._takes_given, plan.graph), joins, skipped
         )
@@ -356,9 +358,9 @@ class Plans:
     def _apart(self, plan: PlanOfRun) -> Callable[[int, int], bool]:
         """Return a function that is true if the run shows that two nodes are not
         joined, whatever else changes."""
-        details = [
-            self._details[row] if row is not None else None for row in plan.rows
-        ]
+        details = []
+        for row in plan.rows:
+            details.append(self._details[row] if row is not None else None)
 
         def apart(maker: int, taker: int) -> bool:
             if _waits_for_number(details[maker], details[taker]):
@@ -403,14 +405,15 @@ class Plans:
         """Mark views that must stay as not free. A view that the fuser does not
         take moves to the edge of the operators before or after it only if these are
         element-wise. If a view must stay, the views beside it are checked again."""
-        views = {
-            index
-            for index, node in enumerate(graph.nodes)
-            if free[index]
-            and node.kind == "operator"
-            and _is_view(node)
-            and not self._takes(node.op)
-        }
+        views = set()
+        for index, node in enumerate(graph.nodes):
+            if (
+                free[index]
+                and node.kind == "operator"
+                and _is_view(node)
+                and not self._takes(node.op)
+            ):
+                views.add(index)
         todo = sorted(views)
         while todo:
             view = todo.pop()
@@ -561,9 +564,10 @@ class Plans:
     ) -> int:
         """Return how many of the members become two operators by a change: an
         addition to a part, and the operator that joins the parts."""
-        joined = [
-            index for index in members if plan.rows[index] in changed & self._joins
-        ]
+        joined = []
+        for index in members:
+            if plan.rows[index] in changed & self._joins:
+                joined.append(index)
         return sum(
             plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS for index in joined
         )
@@ -589,11 +593,10 @@ class Plans:
         """True if it takes a tensor of a half type on a device where the fuser
         takes none, however it is written. Casts to such a type are not affected."""
         devices = self._facts.limits.halves_on
-        given = [
-            one
-            for one in map(parse_type, node.inputs)
-            if isinstance(one, TensorType)
-        ]
+        given = []
+        for one in map(parse_type, node.inputs):
+            if isinstance(one, TensorType):
+                given.append(one)
         return any(
             one.dtype in HALVES and _device_of(one) not in (None, *devices)
             for one in given
@@ -605,11 +608,10 @@ class Plans:
         a type was not profiled at all."""
         if not self._facts.limits.profiled_sizes:
             return False
-        types = [
-            one
-            for one in map(parse_type, (*node.inputs, *node.outputs))
-            if isinstance(one, TensorType)
-        ]
+        types = []
+        for one in map(parse_type, (*node.inputs, *node.outputs)):
+            if isinstance(one, TensorType):
+                types.append(one)
         return any(
             one.dtype is not None and one.dtype_and_sizes is None for one in types
         )
@@ -627,9 +629,10 @@ def _is_of_several_regions(graph: PlanGraph, members: Sequence[int]) -> bool:
     beside them."""
     regions = {index for index in members if graph.nodes[index].op == REGION}
     for index in set(members) - regions:
-        takers = {
-            taker for taker in graph.after[index] if graph.nodes[taker].op == REGION
-        }
+        takers = set()
+        for taker in graph.after[index]:
+            if graph.nodes[taker].op == REGION:
+                takers.add(taker)
         if not takers.isdisjoint(regions) and not takers <= regions:
             return True
     return False
@@ -657,7 +660,9 @@ def _has_type(text: str) -> bool:
 
 def _device_of(tensor: TensorType) -> str | None:
     """Return ``cuda`` for ``cuda:0``."""
-    return tensor.device.partition(":")[0] if tensor.device is not None else None
+    if tensor.device is None:
+        return None
+    return tensor.device.partition(":")[0]
 
 
 def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bool:
@@ -705,11 +710,10 @@ def _plans_of_regions(report: Report) -> dict[str | None, int]:
 def _blocks(plan: PlanOfRun, changed: AbstractSet[int]) -> list[int | None]:
     """Return the block of each node, without the branches that a change removes."""
     nodes = plan.graph.nodes
-    gone = {
-        index
-        for index, row in enumerate(plan.rows)
-        if row in changed and nodes[index].kind == "control"
-    }
+    gone = set()
+    for index, row in enumerate(plan.rows):
+        if row in changed and nodes[index].kind == "control":
+            gone.add(index)
     return [plan.graph.block_around(inside, gone) for inside in plan.graph.inside]
 
 

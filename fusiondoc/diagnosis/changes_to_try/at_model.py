@@ -118,11 +118,10 @@ def _replaced(
     old, more = spelled(file, f"torch.nn.{kind}")
     own = file.free_name(f"Fusible{kind}", f"{kind}InParts")
     number, attribute = _PARAMETER.get(kind, ("", ""))
-    of_module = (
-        recipe.after.replace(number, f"self.{attribute}")
-        if number
-        else recipe.after
-    )
+    if number:
+        of_module = recipe.after.replace(number, f"self.{attribute}")
+    else:
+        of_module = recipe.after
     body, helper, more_imports = with_imports(
         file, replace(recipe, after=of_module)
     )
@@ -165,11 +164,10 @@ def _replaced(
         position.insert(loop, rank=1),
     )
     title = f"{kind} of {position.name} -> {recipe.after}"
-    note = (
-        None
-        if recipe.difference in ("rounding", "exact")
-        else f"{kind}: {recipe.difference}"
-    )
+    if recipe.difference in ("rounding", "exact"):
+        note = None
+    else:
+        note = f"{kind}: {recipe.difference}"
     where = (position.where,)
     yield Change(
         ChangeKind.RECIPE,
@@ -262,11 +260,10 @@ def frozen_script(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
     if value is None:
         return
     freeze, imports = spelled(file, "torch.jit.freeze")
-    mode, note = (
-        ("", _INFERENCE)
-        if not program.training
-        else (".eval()", _OTHER_IN_TRAINING)
-    )
+    if program.training:
+        mode, note = ".eval()", _OTHER_IN_TRAINING
+    else:
+        mode, note = "", _INFERENCE
     edits = (*imports, file.replaced(value, f"{freeze}({file.text(value)}{mode})"))
     title = f"{program.model_name} {'in eval mode and ' if mode else ''}frozen"
     setting = _EVAL_FROZEN if program.training else FROZEN

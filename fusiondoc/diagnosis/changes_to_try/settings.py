@@ -77,10 +77,9 @@ def _written(
     if not setting.knobs:
         return
     torch, imports = spelled(file, "torch")
-    lines = [
-        torch + knob_line(*knob).removeprefix("torch")
-        for knob in setting.knobs.items()
-    ]
+    lines = []
+    for knob in setting.knobs.items():
+        lines.append(torch + knob_line(*knob).removeprefix("torch"))
     edit = lines_at(file, after_imports(file), lines, "", rank=-8)
     where = (f"{file.source.path}:{file.line_at(edit.start)}",)
     note, edits = "for the whole process", (*imports, edit)
@@ -95,11 +94,10 @@ _STATIC = Setting(knobs={"fusion_strategy": "STATIC:20"})
 def static_shapes(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
     """Yield the change to one plan for each shape, if a group for any shape was
     refused or none was left."""
-    rows = [
-        row
-        for row in program.rows
-        if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES
-    ]
+    rows = []
+    for row in program.rows:
+        if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES:
+            rows.append(row)
     requested = program.options.knobs.get("fusion_strategy", "")
     if rows and "STATIC:20" not in requested:
         ops = frozenset(row.op for row in rows)

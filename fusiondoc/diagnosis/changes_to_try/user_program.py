@@ -135,11 +135,11 @@ class UserProgram:
     @cached_property
     def rows(self) -> Sequence[Unfused]:
         """Unfused operators that ran."""
-        return [
-            row
-            for row in self.report.rows_that_may_have_run
-            if row.reason.code != COUNTER
-        ]
+        rows = []
+        for row in self.report.rows_that_may_have_run:
+            if row.reason.code != COUNTER:
+                rows.append(row)
+        return rows
 
     @cached_property
     def sites(self) -> Sequence[UnfusedSite]:
@@ -199,31 +199,32 @@ class UserProgram:
 
     def lines_of_file(self, file: ParsedFile) -> frozenset[int]:
         """Return the lines of a file with operators that ran."""
-        return frozenset(
-            line for path, line in self.lines_that_ran if path == file.source.path
-        )
+        lines = set()
+        for path, line in self.lines_that_ran:
+            if path == file.source.path:
+                lines.add(line)
+        return frozenset(lines)
 
     @cached_property
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
         """The user's lines of operators in groups, and of those outside groups that
         ran."""
-        names: list[str | None] = [
-            line for row in self.rows for line in row.users_lines
-        ]
-        names += [
-            node.user_source for group in self.report.groups for node in group.nodes
-        ]
-        sources = [
-            source
-            for source in map(Source.parse, dict.fromkeys(names))
-            if source is not None
-        ]
+        names: list[str | None] = []
+        for row in self.rows:
+            names.extend(row.users_lines)
+        for group in self.report.groups:
+            for node in group.nodes:
+                names.append(node.user_source)
+        sources = []
+        for source in map(Source.parse, dict.fromkeys(names)):
+            if source is not None:
+                sources.append(source)
         paths = {source.file: self.path_of(source.file) for source in sources}
-        return frozenset(
-            (path, source.line)
-            for source in sources
-            if (path := paths[source.file]) is not None
-        )
+        lines = set()
+        for source in sources:
+            if (path := paths[source.file]) is not None:
+                lines.add((path, source.line))
+        return frozenset(lines)
 
     def ran(self, file: ParsedFile, node: ast.AST) -> bool:
         """True if lines of the function around a node made operators of the run."""
@@ -266,7 +267,9 @@ class UserProgram:
         if {"site-packages", "dist-packages"} & set(real.parts):
             return None
         inside = any(root in real.parents for root in self.roots)
-        return real if inside and is_file else None
+        if inside and is_file:
+            return real
+        return None
 
     def file(self, name: str) -> ParsedFile | None:
         """Return the parsed file of that name; None if it is not the user's or
@@ -291,24 +294,20 @@ class UserProgram:
             return None
         stem = self.cwd.joinpath(*self.target.module.split("."))
         names = (stem.with_suffix(".py"), stem / "__init__.py")
-        return next(
-            (
-                found
-                for name in names
-                if (found := self.file(str(name))) is not None
-            ),
-            None,
-        )
+        for name in names:
+            if (found := self.file(str(name))) is not None:
+                return found
+        return None
 
     @cached_property
     def _names(self) -> Sequence[str]:
         """The files of the lines that the report names, sorted."""
-        names: list[str | None] = [
-            line for row in self.rows for line in row.users_lines
-        ]
-        names += [
-            node.user_source for group in self.report.groups for node in group.nodes
-        ]
+        names: list[str | None] = []
+        for row in self.rows:
+            names.extend(row.users_lines)
+        for group in self.report.groups:
+            for node in group.nodes:
+                names.append(node.user_source)
         return sorted(
             {
                 source.file

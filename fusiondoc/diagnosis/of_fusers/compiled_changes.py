@@ -129,16 +129,12 @@ def _with_lines(
     """Yield the rewrites of a line (``file:line``) with the whole lines that they
     change, if its file is available."""
     source = Source.parse(name)
-    text = (
-        report.texts.source(source.file)
-        if report.texts is not None and source is not None
-        else None
-    )
-    file = (
-        parsed_text(text, source.file)
-        if text is not None and source is not None
-        else None
-    )
+    text = None
+    if report.texts is not None and source is not None:
+        text = report.texts.source(source.file)
+    file = None
+    if text is not None and source is not None:
+        file = parsed_text(text, source.file)
     if source is None or file is None:
         return
     for one in rewrites(file, source.line):
@@ -171,12 +167,13 @@ def _as_written(
 def _definitions(one: Change) -> str | None:
     """Return the functions that the changed line calls and that are added to its
     file."""
-    texts = [
-        edit.text.strip()
-        for edit in one.edits
-        if edit.text.lstrip().startswith("def ")
-    ]
-    return "\n".join(["# in the same file", *texts]) if texts else None
+    texts = []
+    for edit in one.edits:
+        if edit.text.lstrip().startswith("def "):
+            texts.append(edit.text.strip())
+    if texts:
+        return "\n".join(["# in the same file", *texts])
+    return None
 
 
 def _rank(finding: Finding) -> tuple[int, int]:

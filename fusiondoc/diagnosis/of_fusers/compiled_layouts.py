@@ -104,11 +104,10 @@ def _views_at_boundaries(report: Report) -> Iterator[LayoutLine]:
             access.difference is AccessDifference.ORDER for access in accesses
         ):
             continue
-        names = [
-            source
-            for group in _groups(boundary, report)
-            for source in _lines(group)
-        ]
+        names = []
+        for group in _groups(boundary, report):
+            for source in _lines(group):
+                names.append(source)
         sources = [
             source for source in map(Source.parse, names) if source is not None
         ]

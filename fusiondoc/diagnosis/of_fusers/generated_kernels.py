@@ -22,11 +22,10 @@ class GeneratedKernels:
     """The kernels of a report that a profile names."""
 
     def __init__(self, report: Report) -> None:
-        self._groups = {
-            group.id: group
-            for group in report.groups
-            if keeps_kernel_names(group.kind)
-        }
+        self._groups = {}
+        for group in report.groups:
+            if keeps_kernel_names(group.kind):
+                self._groups[group.id] = group
         self._by_name: defaultdict[str, list[Kernel]] = defaultdict(list)
         for kernel in report.kernels:
             if any(id_ in self._groups for id_ in kernel.groups):
@@ -41,7 +40,9 @@ class GeneratedKernels:
         found = self._by_name.get(kernel_in_report(name), [])
         if len(found) > 1 and phase is not None:
             found = [kernel for kernel in found if phase in self.phases(kernel)]
-        return found[0] if len(found) == 1 else None
+        if len(found) == 1:
+            return found[0]
+        return None
 
     def of_unit(self, unit: Unit) -> Kernel | None:
         """Return the kernel that a unit of a profile ran."""
@@ -53,9 +54,9 @@ class GeneratedKernels:
         """Return the group that a kernel computes; None for a C++ function that
         holds the loops of several groups, whose shares of the time were not
         measured."""
-        return (
-            self._groups.get(kernel.groups[0]) if len(kernel.groups) == 1 else None
-        )
+        if len(kernel.groups) == 1:
+            return self._groups.get(kernel.groups[0])
+        return None
 
     def phases(self, kernel: Kernel) -> set[str]:
         """Return the phases of its groups."""
@@ -85,11 +86,9 @@ def with_launches_as_units(trace: Trace, kernels: GeneratedKernels) -> Trace:
                 launched.event,
             )
         )
-    return (
-        replace(trace, units=(*trace.units, *adopted), elsewhere=tuple(rest))
-        if adopted
-        else trace
-    )
+    if adopted:
+        return replace(trace, units=(*trace.units, *adopted), elsewhere=tuple(rest))
+    return trace
 
 
 def with_kernel_times(

@@ -57,12 +57,11 @@ def _boundaries(
 
 def _readers(graph: ReportedGraph, buffer: str) -> list[ComputingNode]:
     """Return the nodes that read an input of a graph."""
-    return [
-        node
-        for node in graph.found.nodes
-        if node.role is not Role.PASSES_ON
-        and any(
+    readers = []
+    for node in graph.found.nodes:
+        if node.role is not Role.PASSES_ON and any(
             buffer in graph.found.roots(access.buffer)
             for access in node.final.reads
-        )
-    ]
+        ):
+            readers.append(node)
+    return readers

@@ -85,13 +85,14 @@ class GraphBoundaries:
     ) -> None:
         self._found = found
         self._end = end
-        self._nodes = [
-            node for node in found.nodes if node.role is not Role.PASSES_ON
-        ]
+        self._nodes = []
+        for node in found.nodes:
+            if node.role is not Role.PASSES_ON:
+                self._nodes.append(node)
         self._after = _reached(found, self._nodes)
-        self._refusals = [
-            _with_node_names(refusal, found) for refusal in found.graph.refusals
-        ]
+        self._refusals = []
+        for refusal in found.graph.refusals:
+            self._refusals.append(_with_node_names(refusal, found))
         self._order = {node.final.name: node.index for node in self._nodes}
         self._refused: dict[frozenset[str], Refusal] = {}
         for refusal in self._refusals:
@@ -159,9 +160,9 @@ class GraphBoundaries:
         return list(roots)
 
     def _boundary(self, pair: _Pair) -> Boundary:
-        sizes = {
-            name: self._bytes(pair, name) for name in (*pair.written, *pair.read)
-        }
+        sizes = {}
+        for name in (*pair.written, *pair.read):
+            sizes[name] = self._bytes(pair, name)
         sizes.update(dict.fromkeys(_read_apart(pair), 0))
         known = [size for size in sizes.values() if size is not None]
         largest = max(sizes, key=lambda name: sizes[name] or 0)
@@ -213,20 +214,18 @@ class GraphBoundaries:
     def _of_call(self, pair: _Pair) -> StayedApart | None:
         """Return the detail if one node or both are calls: for two calls by the one
         that can be avoided."""
-        calls = [
-            node
-            for node in (pair.first, pair.second)
-            if node.final.kind is FinalKind.CALL
-        ]
+        calls = []
+        for node in (pair.first, pair.second):
+            if node.final.kind is FinalKind.CALL:
+                calls.append(node)
         if not calls:
             return None
         calls.sort(key=lambda node: node.final.call in _WITHOUT_REMEDY)
         kind = calls[0].final.call or CallKind.UNKNOWN
-        cause = (
-            ApartCause.USER_KERNEL
-            if kind is CallKind.USER_TRITON
-            else ApartCause.CALL
-        )
+        if kind is CallKind.USER_TRITON:
+            cause = ApartCause.USER_KERNEL
+        else:
+            cause = ApartCause.CALL
         refusal = self._refused.get(
             frozenset((pair.first.final.name, pair.second.final.name))
         )
@@ -240,11 +239,10 @@ class GraphBoundaries:
         )
 
     def _call_is_stated(self, pair: _Pair) -> bool:
-        calls = [
-            node
-            for node in (pair.first, pair.second)
-            if node.final.kind is FinalKind.CALL
-        ]
+        calls = []
+        for node in (pair.first, pair.second):
+            if node.final.kind is FinalKind.CALL:
+                calls.append(node)
         return any(map(self._found.call_is_stated, calls))
 
     def _of_pair(
@@ -280,11 +278,9 @@ class GraphBoundaries:
                 one <= second and other <= first
             ):
                 found = refusal
-        return (
-            self._detail(pair, found, between, "members")
-            if found is not None
-            else None
-        )
+        if found is None:
+            return None
+        return self._detail(pair, found, between, "members")
 
     def _members(self, name: str) -> AbstractSet[str]:
         return frozenset(name.split("_"))
@@ -314,9 +310,9 @@ class GraphBoundaries:
             text=text,
         )
         if cause is ApartCause.BETWEEN and between is not None:
-            call = (
-                between.final.call if between.final.kind is FinalKind.CALL else None
-            )
+            call = None
+            if between.final.kind is FinalKind.CALL:
+                call = between.final.call
             return replace(
                 made,
                 op=self._op(between),
@@ -366,16 +362,20 @@ class GraphBoundaries:
         before others."""
         on_the_way = self._on_the_way(pair)
         on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
-        return on_the_way[0] if on_the_way else None
+        if on_the_way:
+            return on_the_way[0]
+        return None
 
     def _on_the_way(self, pair: _Pair) -> list[ComputingNode]:
-        return [
-            node
-            for node in self._nodes
-            if pair.first.index < node.index < pair.second.index
-            and node.index in self._after[pair.first.index]
-            and pair.second.index in self._after[node.index]
-        ]
+        nodes = []
+        for node in self._nodes:
+            if (
+                pair.first.index < node.index < pair.second.index
+                and node.index in self._after[pair.first.index]
+                and pair.second.index in self._after[node.index]
+            ):
+                nodes.append(node)
+        return nodes
 
 
 def _with_node_names(refusal: Refusal, found: FinalGraph) -> Refusal:
@@ -438,11 +438,9 @@ def _by_sizes(pair: _Pair) -> ApartCause:
     first, second = pair.first.final.sizes, pair.second.final.sizes
     if first is None or second is None or first == second:
         return ApartCause.UNSTATED
-    return (
-        ApartCause.REDUCTIONS
-        if _reduces(pair.first) and _reduces(pair.second)
-        else ApartCause.SIZES
-    )
+    if _reduces(pair.first) and _reduces(pair.second):
+        return ApartCause.REDUCTIONS
+    return ApartCause.SIZES
 
 
 def _reduces(node: ComputingNode) -> bool:
@@ -528,11 +526,10 @@ def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
     differ."""
     found = []
     for buffer, (first, second) in _indices(pair):
-        difference = (
-            AccessDifference.LOOPS
-            if first == second
-            else difference_between(first, second)
-        )
+        if first == second:
+            difference = AccessDifference.LOOPS
+        else:
+            difference = difference_between(first, second)
         if difference is not AccessDifference.UNKNOWN:
             found.append(SharedAccess(buffer, difference))
     return _by_operators(pair, _without_common_elements(pair, found))
@@ -571,20 +568,21 @@ def _by_operator(
     reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
     if difference is AccessDifference.ORDER:
         before = any(_reduces_before_the_last(node, buffer) for node in reducing)
-        return AccessDifference.REDUCTION if before else difference
+        if before:
+            return AccessDifference.REDUCTION
+        return difference
     if difference is AccessDifference.COUNT and any(
         _is_unrolled(node, buffer) for node in reducing
     ):
         return AccessDifference.REDUCTION
     if difference in (AccessDifference.COUNT, AccessDifference.UNKNOWN):
-        readers = (
-            [pair.second] if buffer in pair.written else [pair.first, pair.second]
-        )
-        return (
-            AccessDifference.WINDOWS
-            if any(map(_reads_windows, readers))
-            else difference
-        )
+        if buffer in pair.written:
+            readers = [pair.second]
+        else:
+            readers = [pair.first, pair.second]
+        if any(map(_reads_windows, readers)):
+            return AccessDifference.WINDOWS
+        return difference
     return difference
 
 
@@ -619,9 +617,10 @@ def _is_unrolled(node: ComputingNode, buffer: str) -> bool:
 
 
 def _index(accesses: Sequence[Access], buffer: str) -> str | None:
-    return next(
-        (access.index for access in accesses if access.buffer == buffer), None
-    )
+    for access in accesses:
+        if access.buffer == buffer:
+            return access.index
+    return None
 
 
 def merged(

@@ -175,11 +175,10 @@ def line_of(boundary: Boundary, report: Report) -> str | None:
     for end in (*boundary.between, boundary.consumer, boundary.producer):
         group = report.group(end.group)
         if group is not None:
-            lines = [
-                node.user_source
-                for node in group.nodes
-                if node.user_source is not None
-            ]
+            lines = []
+            for node in group.nodes:
+                if node.user_source is not None:
+                    lines.append(node.user_source)
             if lines:
                 return lines[0]
         row = rows_by_index(report).get(end.row)
@@ -194,21 +193,18 @@ def _message(several: Sequence[Boundary], moved: int) -> str:
     size = in_bytes(moved) if moved else "A tensor"
     twice = all(one.kind == READ_TWICE for one in several)
     verb = "are" if moved else "is"
-    how = (
-        f"{verb} read twice, by"
-        if twice
-        else f"{'go' if moved else 'goes'} through memory between"
-    )
+    if twice:
+        how = f"{verb} read twice, by"
+    else:
+        how = f"{'go' if moved else 'goes'} through memory between"
     pairs = list(
         dict.fromkeys(
             f"{_end(one.producer)} and {_end(one.consumer)}" for one in several
         )
     )
-    more = (
-        f" and {len(pairs) - MOST_PAIRS} more pairs"
-        if len(pairs) > MOST_PAIRS
-        else ""
-    )
+    more = ""
+    if len(pairs) > MOST_PAIRS:
+        more = f" and {len(pairs) - MOST_PAIRS} more pairs"
     first = several[0].cause
     why = first.text if first is not None else ""
     return f"{size} {how} {', '.join(pairs[:MOST_PAIRS])}{more}: {why}"

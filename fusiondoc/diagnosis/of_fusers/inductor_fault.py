@@ -77,11 +77,9 @@ def logged_failure(
     """
     if not is_compiler_error(text):
         return None
-    known = (
-        [graph.failed for graph in report.compiled.graphs]
-        if report.compiled is not None
-        else []
-    )
+    known = []
+    if report.compiled is not None:
+        known = [graph.failed for graph in report.compiled.graphs]
     if any(
         failed is not None and failed in error_in_short(text) for failed in known
     ):

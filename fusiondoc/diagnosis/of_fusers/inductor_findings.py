@@ -97,18 +97,18 @@ def recompiles(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _times(number: int) -> str:
-    return f" {number:,} times" if number > 1 else ""
+    if number > 1:
+        return f" {number:,} times"
+    return ""
 
 
 def _guards(row: RecompileRow) -> str:
     named = "; ".join(row.guards[:MOST_NAMES])
     left = len(row.guards) - MOST_NAMES
     more = f" and {left} more" if left > 0 else ""
-    return (
-        f"A guard failed: {named}{more}"
-        if named
-        else "Torch does not name the guard that failed"
-    )
+    if named:
+        return f"A guard failed: {named}{more}"
+    return "Torch does not name the guard that failed"
 
 
 _OF_SIZES = ("size mismatch", "stride mismatch", "rank mismatch", ".size()")
@@ -139,9 +139,9 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
         times = f" ({row.count:,} times)" if row.count > 1 else ""
         layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
         moved = around.get(row.index, 0)
-        costs = (
-            f"; {in_bytes(moved)} go through memory to and from it" if moved else ""
-        )
+        costs = ""
+        if moved:
+            costs = f"; {in_bytes(moved)} go through memory to and from it"
         yield finding(
             code.code,
             f"{row.op}{times} is a call in the {row.phase} pass{layers}: {row.reason.text}{costs}",
@@ -162,7 +162,9 @@ def _for_call(code: str, op: str, remedy: Remedy) -> Remedy:
     """Return the remedy of the code, with the operator's name if it is to be
     written in another way."""
     step = rewrite_of(code, op)
-    return replace(remedy, step=step) if step else remedy
+    if step:
+        return replace(remedy, step=step)
+    return remedy
 
 
 def _bytes_around_calls(report: Report) -> dict[int | None, int]:
@@ -199,11 +201,10 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
 def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
     """FD922: the artifact ``fusion`` is missing, so that boundaries have no reason.
     Graphs that lack more are in FD923."""
-    lacking = [
-        graph
-        for graph in _without_fusion_log(report)
-        if graph.accounts is not None and not graph.not_found
-    ]
+    lacking = []
+    for graph in _without_fusion_log(report):
+        if graph.accounts is not None and not graph.not_found:
+            lacking.append(graph)
     if lacking:
         yield finding(
             "FD922",
@@ -218,14 +219,16 @@ def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
 
 def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
     """Return the graphs that the scheduler worked on without a log of it."""
-    return [
-        graph
-        for graph in _graphs(report)
-        if not graph.decisions
-        and not graph.from_cache
-        and not graph.failed
-        and _computes(graph)
-    ]
+    rows = []
+    for graph in _graphs(report):
+        if (
+            not graph.decisions
+            and not graph.from_cache
+            and not graph.failed
+            and _computes(graph)
+        ):
+            rows.append(graph)
+    return rows
 
 
 def _computes(graph: CompiledGraphRow) -> bool:
@@ -239,13 +242,14 @@ def _computes(graph: CompiledGraphRow) -> bool:
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
-    names = [name for graph in _graphs(report) for name in graph.not_found]
+    names = []
+    for graph in _graphs(report):
+        for name in graph.not_found:
+            names.append(name)
     if names:
-        more = (
-            f" and {len(names) - MOST_NAMES} more"
-            if len(names) > MOST_NAMES
-            else ""
-        )
+        more = ""
+        if len(names) > MOST_NAMES:
+            more = f" and {len(names) - MOST_NAMES} more"
         undecided = any(graph.not_found for graph in _without_fusion_log(report))
         yield finding(
             "FD923",
@@ -259,7 +263,10 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
 def without_texts(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: graphs without code or operators."""
     bare = _bare(report)
-    in_code = {name for kernel in report.kernels for name in kernel.groups}
+    in_code = set()
+    for kernel in report.kernels:
+        for name in kernel.groups:
+            in_code.add(name)
     with_code = [graph for graph in bare if not in_code.isdisjoint(graph.groups)]
     without_code = [graph for graph in bare if in_code.isdisjoint(graph.groups)]
     for lacks, graphs in (
@@ -279,11 +286,11 @@ def without_texts(report: Report, context: Context) -> Iterable[Finding]:
 
 def _bare(report: Report) -> Sequence[CompiledGraphRow]:
     """Return the graphs that were compiled and whose operators no text shows."""
-    return [
-        graph
-        for graph in _graphs(report)
-        if graph.accounts is None and not graph.failed
-    ]
+    rows = []
+    for graph in _graphs(report):
+        if graph.accounts is None and not graph.failed:
+            rows.append(graph)
+    return rows
 
 
 def without_calls(report: Report, context: Context) -> Iterable[Finding]:
@@ -310,11 +317,10 @@ ALL_TEXTS = Remedy(
 def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
     """FD924: texts that no table here contains."""
     texts = report.compiled.unknown_texts if report.compiled is not None else ()
-    other = [
-        one
-        for one in report.boundaries
-        if one.cause is not None and one.cause.code == "FD278"
-    ]
+    other = []
+    for one in report.boundaries:
+        if one.cause is not None and one.cause.code == "FD278":
+            other.append(one)
     if texts or other:
         shown = [
             *texts[:1],
@@ -329,16 +335,16 @@ def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _graphs(report: Report) -> Sequence[CompiledGraphRow]:
-    return report.compiled.graphs if report.compiled is not None else ()
+    if report.compiled is None:
+        return ()
+    return report.compiled.graphs
 
 
 def _named(graph: CompiledGraphRow) -> str:
     phase = f", {graph.phase}" if graph.phase is not None else ""
-    return (
-        f"graph {graph.compile_id}{phase}"
-        if graph.compile_id is not None
-        else f"a graph{phase}"
-    )
+    if graph.compile_id is not None:
+        return f"graph {graph.compile_id}{phase}"
+    return f"a graph{phase}"
 
 
 def _listed(graphs: Sequence[CompiledGraphRow]) -> str:

@@ -35,7 +35,9 @@ def name_without_graph(node: str) -> str:
     """Return the operator of a node of which only the name is known: torch.fx makes
     ``add_1`` of ``aten.add``."""
     name = _NUMBER.sub("", node)
-    return f"aten::{name}" if f"aten::{name}" in BY_NAME else name
+    if f"aten::{name}" in BY_NAME:
+        return f"aten::{name}"
+    return name
 
 
 CAT = "aten::cat"
@@ -92,7 +94,9 @@ class ComputingNode:
     @property
     def op(self) -> str | None:
         """Its first operator; None if none is known."""
-        return operator_name(self.operators[0].target) if self.operators else None
+        if self.operators:
+            return operator_name(self.operators[0].target)
+        return None
 
 
 class FinalGraph:
@@ -107,15 +111,14 @@ class FinalGraph:
         self.graph = graph
         self._fallbacks = frozenset(fallbacks)
         self._operators = {operator.name: operator for operator in graph.operators}
-        self._order = {
-            operator.name: number for number, operator in enumerate(graph.operators)
-        }
+        self._order = {}
+        for number, operator in enumerate(graph.operators):
+            self._order[operator.name] = number
         has_code = CompilationPart.CODE in graph.holds
         roles = [_role(final, has_code) for final in graph.final]
-        called = [
-            self._called(final) if role is Role.CALL else None
-            for final, role in zip(graph.final, roles)
-        ]
+        called = []
+        for final, role in zip(graph.final, roles):
+            called.append(self._called(final) if role is Role.CALL else None)
         self._in_calls = {
             operator.name for operator in called if operator is not None
         }
@@ -153,11 +156,14 @@ class FinalGraph:
                 and operator_name(operator.target).rpartition("::")[2] == wanted
             ):
                 return operator
-        computing = [
-            one for one in operators if not moves_nothing(operator_name(one.target))
-        ]
+        computing = []
+        for one in operators:
+            if not moves_nothing(operator_name(one.target)):
+                computing.append(one)
         candidates = computing or operators
-        return candidates[-1] if candidates else None
+        if candidates:
+            return candidates[-1]
+        return None
 
     def call_is_stated(self, node: ComputingNode) -> bool:
         """True if torch itself printed that it made a call of the operator."""
@@ -170,29 +176,33 @@ class FinalGraph:
 
     def _in_order(self, names: Sequence[str]) -> list[GraphOperator]:
         last = len(self._order)
-        return [
-            self.operator(name)
-            for name in sorted(names, key=lambda name: self._order.get(name, last))
-        ]
+        operators = []
+        for name in sorted(names, key=lambda name: self._order.get(name, last)):
+            operators.append(self.operator(name))
+        return operators
 
     def _computed(
         self, final: FinalNode, role: Role, called: GraphOperator | None
     ) -> list[GraphOperator]:
         if role is Role.CALL:
-            return [called] if called is not None else []
+            if called is None:
+                return []
+            return [called]
         if role is Role.PASSES_ON:
-            return [
-                one
-                for one in self._in_order(final.operators)
-                if one.name not in self._in_calls
-            ]
-        return [
-            one
-            for one in self._in_order(final.operators)
-            if one.name not in self._in_calls
-            and not moves_nothing(operator_name(one.target))
-            and not is_a_size(one)
-        ]
+            operators = []
+            for one in self._in_order(final.operators):
+                if one.name not in self._in_calls:
+                    operators.append(one)
+            return operators
+        operators = []
+        for one in self._in_order(final.operators):
+            if (
+                one.name not in self._in_calls
+                and not moves_nothing(operator_name(one.target))
+                and not is_a_size(one)
+            ):
+                operators.append(one)
+        return operators
 
     @cached_property
     def accounts(self) -> Accounts | None:
@@ -210,10 +220,9 @@ class FinalGraph:
         for operator in self.graph.operators:
             if operator.op == "call_function":
                 went.setdefault(self._fate(operator), []).append(operator.name)
-        counts = {
-            name: len(went.get(name, ()))
-            for name in ("in_groups", "in_calls", "views", "dead")
-        }
+        counts = {}
+        for name in ("in_groups", "in_calls", "views", "dead"):
+            counts[name] = len(went.get(name, ()))
         return Accounts(**counts, not_found=tuple(went.get("not_found", ())))
 
     def _fate(self, operator: GraphOperator) -> str:
@@ -228,19 +237,25 @@ class FinalGraph:
         if op in _NO_KERNEL_OF_THEIR_OWN:
             return "views"
         is_read = operator.name in self._read or operator.name in self.graph.outputs
-        return "not_found" if is_read else "dead"
+        if is_read:
+            return "not_found"
+        return "dead"
 
     @cached_property
     def _mentioned(self) -> frozenset[str]:
-        return frozenset(
-            name for final in self.graph.final for name in final.operators
-        )
+        names = set()
+        for final in self.graph.final:
+            for name in final.operators:
+                names.add(name)
+        return frozenset(names)
 
     @cached_property
     def _read(self) -> frozenset[str]:
-        return frozenset(
-            name for operator in self.graph.operators for name in operator.inputs
-        )
+        names = set()
+        for operator in self.graph.operators:
+            for name in operator.inputs:
+                names.add(name)
+        return frozenset(names)
 
     # -- buffers --------------------------------------------------------------------------------------------
 
@@ -293,7 +308,9 @@ class FinalGraph:
         """Return the node that computes a buffer; None for an input of the
         graph."""
         index = self._writers.get(buffer)
-        return self.nodes[index] if index is not None else None
+        if index is None:
+            return None
+        return self.nodes[index]
 
     @cached_property
     def writers_before(self) -> Sequence[Mapping[str, int]]:
@@ -316,13 +333,14 @@ class FinalGraph:
     def size_of(self, buffer: str, accesses: Sequence[Access]) -> int | None:
         """Return the bytes of a buffer that these accesses move, each element
         once."""
-        known = [
-            access.bytes
-            for access in accesses
-            if access.buffer == buffer and access.bytes is not None
-        ]
+        known = []
+        for access in accesses:
+            if access.buffer == buffer and access.bytes is not None:
+                known.append(access.bytes)
         whole = self.buffers[buffer].bytes if buffer in self.buffers else None
-        return min(known) if known else whole
+        if known:
+            return min(known)
+        return whole
 
     @cached_property
     def read_later(self) -> Mapping[int, frozenset[str]]:
@@ -330,19 +348,17 @@ class FinalGraph:
         the graph returns."""
         used = set(self.graph.outputs)
         for node in self.nodes:
-            used.update(
-                access.buffer
-                for access in node.final.reads
-                if not _own(node, access.buffer)
-            )
-        return {
-            node.index: frozenset(
+            for access in node.final.reads:
+                if not _own(node, access.buffer):
+                    used.add(access.buffer)
+        buffers = {}
+        for node in self.nodes:
+            buffers[node.index] = frozenset(
                 access.buffer
                 for access in node.final.writes
                 if access.buffer in used
             )
-            for node in self.nodes
-        }
+        return buffers
 
 
 def _own(node: ComputingNode, buffer: str) -> bool:
@@ -361,7 +377,9 @@ def _role(final: FinalNode, has_code: bool) -> Role:
     if final.kind is not FinalKind.CALL or is_pattern(final):
         return Role.GROUP
     is_called = final.kernel is not None or final.operators or not has_code
-    return Role.CALL if is_called else Role.PASSES_ON
+    if is_called:
+        return Role.CALL
+    return Role.PASSES_ON
 
 
 def is_pattern(final: FinalNode) -> bool:
@@ -378,4 +396,6 @@ def _function_name(called: str | None) -> str | None:
     if called is None:
         return None
     found = re.match(r"(?:torch\.ops\.)?(?:aten|prims|\w+)\.(\w+)", called)
-    return found[1] if found is not None else called
+    if found is None:
+        return called
+    return found[1]

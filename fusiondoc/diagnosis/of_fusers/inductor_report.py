@@ -180,7 +180,10 @@ class CompiledRows:
         respecialises: str | None,
     ) -> Group:
         runs = [graph.graph.runs for graph, _ in members]
-        lines = [line for _, node in members for line in node.final.lines]
+        lines = []
+        for _, node in members:
+            for line in node.final.lines:
+                lines.append(line)
         return Group(
             id=id_,
             kind=key.kind,
@@ -276,9 +279,10 @@ class CompiledRows:
     def _kernel(
         self, id_: str, kernel: GeneratedKernel, graph: ReportedGraph
     ) -> Kernel:
-        nodes = [
-            node for node in graph.found.nodes if node.final.kernel == kernel.name
-        ]
+        nodes = []
+        for node in graph.found.nodes:
+            if node.final.kernel == kernel.name:
+                nodes.append(node)
         groups = dict.fromkeys(
             graph.groups[node.index] for node in nodes if node.index in graph.groups
         )
@@ -362,8 +366,8 @@ class CompiledRows:
         )
 
     def _evidence(self, lines: Sequence[Line]) -> tuple[Evidence, ...]:
-        return tuple(
-            Evidence(self._files[file], line)
-            for file, line in dict.fromkeys(lines)
-            if 0 <= file < len(self._files)
-        )
+        evidence = []
+        for file, line in dict.fromkeys(lines):
+            if 0 <= file < len(self._files):
+                evidence.append(Evidence(self._files[file], line))
+        return tuple(evidence)

@@ -112,11 +112,9 @@ def with_specialisations(graphs: Sequence[FinalGraph]) -> list[ReportedGraph]:
     made = []
     for number, found in enumerate(graphs):
         graph = found.graph
-        frame = (
-            graph.compile_id.partition("/")[0]
-            if graph.compile_id is not None
-            else None
-        )
+        frame = None
+        if graph.compile_id is not None:
+            frame = graph.compile_id.partition("/")[0]
         computed = tuple(nodes_of(node) for node in found.nodes)
         key = (frame, graph.phase, graph.rank, computed) if computed else number
         seen[key] = seen.get(key, 0) + 1
@@ -134,24 +132,29 @@ def group_kind(found: FinalGraph, node: ComputingNode) -> str:
     if known is not None:
         return KIND + known
     language = _language(found, node)
-    return f"{KIND}{_LANGUAGES[language]}" if language in _LANGUAGES else KIND
+    if language in _LANGUAGES:
+        return f"{KIND}{_LANGUAGES[language]}"
+    return KIND
 
 
 def _language(found: FinalGraph, node: ComputingNode) -> str:
     """Return the language of its kernel; if not known, that of all kernels of the
     graph, which are mostly for one device."""
     kernel = found.kernels.get(node.final.kernel or "")
-    known = (
-        kernel.kind
-        if kernel is not None
-        else (node.final.kernel or "").partition("_")[0]
-    )
+    if kernel is not None:
+        known = kernel.kind
+    else:
+        known = (node.final.kernel or "").partition("_")[0]
     if known in _LANGUAGES:
         return known
     if node.final.device is not None:
-        return "cpp" if node.final.device.startswith("cpu") else "triton"
+        if node.final.device.startswith("cpu"):
+            return "cpp"
+        return "triton"
     languages = {one.kind for one in found.graph.kernels} & {"cpp", "triton"}
-    return languages.pop() if len(languages) == 1 else ""
+    if len(languages) == 1:
+        return languages.pop()
+    return ""
 
 
 def group_key(graph: ReportedGraph, node: ComputingNode) -> FinalNodeKey:
@@ -169,10 +172,10 @@ def group_key(graph: ReportedGraph, node: ComputingNode) -> FinalNodeKey:
 
 
 def nodes_of(node: ComputingNode) -> tuple[OpNode, ...]:
-    return tuple(
-        OpNode(operator_name(one.target), None, one.source)
-        for one in node.operators
-    )
+    nodes = []
+    for one in node.operators:
+        nodes.append(OpNode(operator_name(one.target), None, one.source))
+    return tuple(nodes)
 
 
 def call_key(graph: ReportedGraph, node: ComputingNode) -> CallKey:
@@ -194,12 +197,13 @@ def reason_of(found: FinalGraph, node: ComputingNode) -> Reason:
 
 
 def source_of(node: ComputingNode) -> str | None:
-    known = [
-        operator.source
-        for operator in node.operators
-        if operator.source is not None
-    ]
-    return known[0] if known else next(iter(node.final.stack_sources), None)
+    known = []
+    for operator in node.operators:
+        if operator.source is not None:
+            known.append(operator.source)
+    if known:
+        return known[0]
+    return next(iter(node.final.stack_sources), None)
 
 
 def layer_of(node: ComputingNode) -> str | None:
@@ -227,15 +231,15 @@ def name_of(member: Member) -> str:
     kernel = node.final.kernel
     if kernel is None:
         return node.final.name
-    inside = [
-        one
-        for one in graph.found.nodes
-        if one.role is Role.GROUP and one.final.kernel == kernel
-    ]
+    inside = []
+    for one in graph.found.nodes:
+        if one.role is Role.GROUP and one.final.kernel == kernel:
+            inside.append(one)
     known = graph.found.kernels.get(kernel)
-    of_a_call = (
-        len(inside) // max(1, known.calls) if known is not None else len(inside)
-    )
+    if known is not None:
+        of_a_call = len(inside) // max(1, known.calls)
+    else:
+        of_a_call = len(inside)
     if of_a_call < 2 or group_kind(graph.found, node) != f"{KIND}Cpp":
         return kernel
     return f"{kernel}, loops {inside.index(node) % of_a_call + 1} of {of_a_call}"
@@ -257,7 +261,9 @@ def moved_by(node: ComputingNode) -> int | None:
 def total(values: Sequence[int | None]) -> int | None:
     """Return the sum; None if one value is not known."""
     known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    if known and len(known) == len(values):
+        return sum(known)
+    return None
 
 
 def edges_of(found: FinalGraph) -> list[tuple[int, int]]:

@@ -59,7 +59,9 @@ def _refine(operator: OperatorInPlan, stated: Reason) -> Reason:
         detail = _types(operator)
     elif stated.detail == Stated("list_elsewhere") and _list_is_given(operator):
         detail = Stated("list_given")
-    return stated if detail is None else Reason.of(stated.code, detail, stated=True)
+    if detail is None:
+        return stated
+    return Reason.of(stated.code, detail, stated=True)
 
 
 def _list_is_given(operator: OperatorInPlan) -> bool:
@@ -123,11 +125,11 @@ def _overload(
 def _changing_arguments(operator: OperatorInPlan) -> list[Operand]:
     """Return the arguments after the first that are neither tensors nor
     constants."""
-    return [
-        given
-        for given in operator.node.operands[1:]
-        if given.value is None and given.type != "Tensor"
-    ]
+    operands = []
+    for given in operator.node.operands[1:]:
+        if given.value is None and given.type != "Tensor":
+            operands.append(given)
+    return operands
 
 
 def _other_overload(op: str, types: Sequence[str]) -> Overload:

@@ -26,9 +26,10 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
     """FD910: the log is from another tool with nvFuser: its stand-alone library, or
     Lightning Thunder."""
     observed = context.observed
-    kernels = [
-        kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)
-    ]
+    kernels = []
+    for kernel in report.kernels:
+        if _STAND_ALONE.match(kernel.name):
+            kernels.append(kernel)
     errors = errors_of_stand_alone(context)
     if report.groups or (
         observed.other_tools is None and not kernels and not errors
@@ -38,9 +39,10 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
     evidence += [kernel.evidence[0] for kernel in kernels if kernel.evidence]
     if observed.other_tools is not None:
         evidence = [observed.other_tools]
-    whose = (
-        "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
-    )
+    if observed.thunder_traces:
+        whose = "Lightning Thunder"
+    else:
+        whose = "stand-alone nvFuser"
     content = "; ".join(_content_of_other_tools(report, context, len(kernels)))
     report_it = "; report the error as it asks" if errors else ""
     yield finding(

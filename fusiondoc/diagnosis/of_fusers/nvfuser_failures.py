@@ -46,18 +46,17 @@ def _finding(
     last = sized[-1]
     group = next(group for group in report.groups if group.id == last.group)
     names = " and ".join(dict.fromkeys(one.op for one in sized))
-    lines = {
-        node.user_source
-        for node in group.nodes
-        if node.user_source
-        and any((node.op, node.source) == (one.op, one.source) for one in sized)
-    }
+    lines = set()
+    for node in group.nodes:
+        if node.user_source and any(
+            (node.op, node.source) == (one.op, one.source) for one in sized
+        ):
+            lines.add(node.user_source)
     where = f" ({', '.join(sorted(lines))})" if lines else ""
-    why = (
-        "from a tensor that the group has yet to compute"
-        if early
-        else f"which fails for the dimension {min(last.dims)} with keepdim"
-    )
+    if early:
+        why = "from a tensor that the group has yet to compute"
+    else:
+        why = f"which fails for the dimension {min(last.dims)} with keepdim"
     if len(last.dims) > 1:
         which, how = (
             "dimensions",

@@ -41,11 +41,9 @@ def _classified(fallback: Fallback) -> Fallback:
     if fallback.error is None or fallback.error_kind is not None:
         return fallback
     error = read_error(fallback.error)
-    return (
-        fallback
-        if error is None
-        else replace(fallback, error=str(error), error_kind=error.kind)
-    )
+    if error is None:
+        return fallback
+    return replace(fallback, error=str(error), error_kind=error.kind)
 
 
 def error_in_words(fallback: Fallback) -> str:
@@ -54,7 +52,9 @@ def error_in_words(fallback: Fallback) -> str:
     if fallback.error is None:
         return ""
     words = in_words(fallback.error_kind or "")
-    return f": {words}: {fallback.error}" if words else f": {fallback.error}"
+    if words:
+        return f": {words}: {fallback.error}"
+    return f": {fallback.error}"
 
 
 _OPTIONS = (
@@ -95,11 +95,9 @@ def remedy_for_fallback(
     if rerun is None:
         see = "with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error;"
         more = f"diagnose does so by itself. {_REMEMBERED}"
-        return (
-            Remedy(_OPTIONS, f"Else run {see} {more}")
-            if everything
-            else Remedy(f"Run {see}", more)
-        )
+        if everything:
+            return Remedy(_OPTIONS, f"Else run {see} {more}")
+        return Remedy(f"Run {see}", more)
     if rerun.error is not None:
         return "Fix the group that fell back first, then look again: later failures often follow from it."
     return Remedy(f"{_without_error(rerun)};", _REMEMBERED)

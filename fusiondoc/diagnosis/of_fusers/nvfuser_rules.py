@@ -109,11 +109,9 @@ def _bad_argument(
 
 def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
     """Return the value of an argument; None if it is not given or not constant."""
-    return (
-        operands[index].value
-        if index is not None and index < len(operands)
-        else None
-    )
+    if index is not None and index < len(operands):
+        return operands[index].value
+    return None
 
 
 def _bad_tensor(
@@ -122,9 +120,10 @@ def _bad_tensor(
     """Return the condition that a tensor or profiled argument does not meet.
     Without a rule only the sizes of the tensors are checked."""
     reduced = rule.reduces if rule is not None else None
-    checked = (
-        node.operands if reduced is None else node.operands[reduced : reduced + 1]
-    )
+    if reduced is None:
+        checked = node.operands
+    else:
+        checked = node.operands[reduced : reduced + 1]
     for operand in checked:
         tensor = parse_type(operand.type)
         if (
@@ -148,11 +147,10 @@ def _not_constant(
     operands: tuple[Operand, ...], names: Mapping[int, str]
 ) -> NotConstant | None:
     """Return the arguments among ``names`` (by position) that are no constants."""
-    wrong = [
-        position
-        for position in names
-        if position < len(operands) and operands[position].value is None
-    ]
+    wrong = []
+    for position in names:
+        if position < len(operands) and operands[position].value is None:
+            wrong.append(position)
     if not wrong:
         return None
     return NotConstant(
@@ -180,7 +178,9 @@ def _left(operator: OperatorInPlan) -> Reason | None:
     """FD201: the overload or an argument that the rule refuses, as any print of the
     node shows it."""
     cause = refused_by_form(operator.node, operator.loose.op)
-    return Reason.of("FD201", cause) if cause is not None else None
+    if cause is None:
+        return None
+    return Reason.of("FD201", cause)
 
 
 def _refusal(

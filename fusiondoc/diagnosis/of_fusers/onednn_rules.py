@@ -11,11 +11,9 @@ from fusiondoc.model.remedies import nothing
 
 def _left(operator: OperatorInPlan) -> Reason | None:
     """FD299: the library chooses its partitions, and logs no reason."""
-    return (
-        Reason.of("FD299", NotKnown("onednn"))
-        if operator.takes(operator.node.op)
-        else None
-    )
+    if operator.takes(operator.node.op):
+        return Reason.of("FD299", NotKnown("onednn"))
+    return None
 
 
 RULES = FuserRules(

@@ -66,9 +66,9 @@ def _of_rows(report: Report, context: Context) -> Iterable[SuggestedChange]:
 def _step(code: str, suggestion: _Suggestion) -> SuggestedChange:
     kind, rows, first = suggestion.kind, suggestion.rows, suggestion.first
     position = Source.parse(first.user_source)
-    on_other_lines = (
-        [row for row in rows if row.op == first.op] if kind.in_source else []
-    )
+    on_other_lines = []
+    if kind.in_source:
+        on_other_lines = [row for row in rows if row.op == first.op]
     number = sum(row.count for row in rows)
     before, after = suggestion.lines
     change = Change(
@@ -97,8 +97,14 @@ def _in_words(rows: Sequence[Unfused]) -> str:
     names = " and ".join(op.rpartition(".")[2] for op in ops[:2])
     if len(ops) > 2:
         names += " and others"
-    layers = [layer for row in rows for layer in row.layers if layer]
-    return f"{names} in {folded(layers, 2)}" if layers else names
+    layers = []
+    for row in rows:
+        for layer in row.layers:
+            if layer:
+                layers.append(layer)
+    if layers:
+        return f"{names} in {folded(layers, 2)}"
+    return names
 
 
 def _other_lines(rows: Sequence[Unfused], position: Source | None) -> str:
@@ -114,7 +120,9 @@ def _other_lines(rows: Sequence[Unfused], position: Source | None) -> str:
         if position is not None and other != position.at_line
     ]
     more = f" and {len(others) - 2} more lines" if len(others) > 2 else ""
-    return f"; also for {', '.join(others[:2])}{more}" if others else ""
+    if others:
+        return f"; also for {', '.join(others[:2])}{more}"
+    return ""
 
 
 def _in_bfloat16(
@@ -226,11 +234,11 @@ def _in_place_flags(row: Unfused) -> set[str]:
     detail = row.reason.detail
     if not isinstance(detail, UnmetConditions):
         return set()
-    return {
-        unmet.condition
-        for unmet in detail.conditions
-        if unmet.condition in _IN_PLACE
-    }
+    flags = set()
+    for unmet in detail.conditions:
+        if unmet.condition in _IN_PLACE:
+            flags.add(unmet.condition)
+    return flags
 
 
 # -- lines of the program ------------------------------------------------------------------------------------
@@ -277,18 +285,21 @@ def _only_call(line: str, names: Sequence[str]) -> ast.Call | None:
         nodes = list(ast.walk(ast.parse(line)))
     except (SyntaxError, ValueError):
         return None
-    calls = [
-        node
-        for node in nodes
-        if isinstance(node, ast.Call) and _called(node) in names
-    ]
-    return calls[0] if len(calls) == 1 else None
+    calls = []
+    for node in nodes:
+        if isinstance(node, ast.Call) and _called(node) in names:
+            calls.append(node)
+    if len(calls) == 1:
+        return calls[0]
+    return None
 
 
 def _called(call: ast.Call) -> str | None:
     """Return ``Linear`` for ``te.ops.Linear(...)``."""
     found = getattr(call.func, "attr", getattr(call.func, "id", None))
-    return found if isinstance(found, str) else None
+    if isinstance(found, str):
+        return found
+    return None
 
 
 # -- of modules that split a sequence ------------------------------------------------------------------------

@@ -78,11 +78,10 @@ def bias_without_activation(report: Report, context: Context) -> Iterable[Findin
     follows = []
     for fuser in report.te.fusers:
         for step in fuser.plans[0].forward:
-            after = (
-                max(step.operators) + 1
-                if step.op == _TRAP
-                else len(fuser.operators)
-            )
+            if step.op == _TRAP:
+                after = max(step.operators) + 1
+            else:
+                after = len(fuser.operators)
             if (
                 after < len(fuser.operators)
                 and fuser.operators[after].op in _ACTIVATIONS
@@ -174,18 +173,18 @@ def disagreements(records: TeRecords) -> tuple[Disagreement, ...]:
     }
     found: dict[Disagreement, None] = {}
     for plan in records.plans:
-        operators = (
-            pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
-        )
+        if plan.fuser in pipelines:
+            operators = pipelines[plan.fuser].operators
+        else:
+            operators = ()
         for phase, steps in (
             ("forward", plan.forward),
             ("backward", plan.backward),
         ):
-            made = [
-                (one.kind, one.operators)
-                for one in steps
-                if one.fused and not one.own
-            ]
+            made = []
+            for one in steps:
+                if one.fused and not one.own:
+                    made.append((one.kind, one.operators))
             made = [
                 one for one in made if "GroupedMLP" not in one[0]
             ]  # conditions of GroupedMLP are not recorded
@@ -228,9 +227,10 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
     """FD118: the types of weights changed after the plan was made."""
     if report.te is None:
         return
-    layers = {
-        part.fuser: one.path for one in context.te.sequences for part in one.parts
-    }
+    layers = {}
+    for one in context.te.sequences:
+        for part in one.parts:
+            layers[part.fuser] = one.path
     found: dict[tuple[str, str], list[str]] = {}
     for plan in context.te.plans:
         for then, now in zip(plan.operators, plan.now or ()):
@@ -239,9 +239,9 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
                     layers.get(plan.fuser, "")
                 )
     for (before, after), paths in found.items():
-        where = (
-            f" (layer {folded(tuple(dict.fromkeys(paths)))})" if any(paths) else ""
-        )
+        where = ""
+        if any(paths):
+            where = f" (layer {folded(tuple(dict.fromkeys(paths)))})"
         yield finding(
             "FD118",
             f"Weights were {before} when Transformer Engine planned{where} and are {after} now; the plan is"
@@ -266,11 +266,10 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
     if report.te is None or not report.te.own_fusions:
         return
     made = [group.name for group in report.groups if _own(report, group.id)]
-    effect = (
-        f"; they made {', '.join(dict.fromkeys(made))}"
-        if made
-        else "; none of them made an operator"
-    )
+    if made:
+        effect = f"; they made {', '.join(dict.fromkeys(made))}"
+    else:
+        effect = "; none of them made an operator"
     remedy = nothing(
         "Nothing.",
         "They run in the order of registration; prepend=True runs one before those of Transformer Engine.",

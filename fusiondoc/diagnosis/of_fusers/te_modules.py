@@ -35,7 +35,9 @@ def named(split: TeSplit) -> str:
     torch = home.startswith("torch.nn") or (
         not home and split.module in _OPS
     )  # older captures do not record it
-    return f"torch.nn.{split.module}" if torch else split.module
+    if torch:
+        return f"torch.nn.{split.module}"
+    return split.module
 
 
 def counterpart(split: TeSplit, version: tuple[int, int] | None) -> str | None:
@@ -46,11 +48,9 @@ def counterpart(split: TeSplit, version: tuple[int, int] | None) -> str | None:
         f"{_OF_TE}.ops"
     )
     since = _OPS.get(split.module) if known else None
-    return (
-        f"te.ops.{split.module}"
-        if since is not None and (version is None or version >= since)
-        else None
-    )
+    if since is not None and (version is None or version >= since):
+        return f"te.ops.{split.module}"
+    return None
 
 
 def instead_of(split: TeSplit, version: tuple[int, int] | None) -> str:

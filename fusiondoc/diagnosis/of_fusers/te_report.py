@@ -36,9 +36,9 @@ def te_report(report: Report, records: TeRecords, requested: str | None) -> Repo
     """Return the report with Transformer Engine's plans. Its rows come after those
     of TorchScript, if the program has any; else they are the whole report."""
     rows = _Rows(report, records)
-    return (
-        rows.beside() if report.groups or report.unfused else rows.alone(requested)
-    )
+    if report.groups or report.unfused:
+        return rows.beside()
+    return rows.alone(requested)
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,11 @@ class _Rows:
         self._records = records
         self._version = version_of(records.package.version)
         self._pipelines = {one.fuser: one for one in records.pipelines}
-        self._layers: dict[int, str] = {
-            part.fuser: one.path
-            for one in records.sequences
-            for part in one.parts
-            if part.fuser is not None
-        }
+        self._layers: dict[int, str] = {}
+        for one in records.sequences:
+            for part in one.parts:
+                if part.fuser is not None:
+                    self._layers[part.fuser] = one.path
         self._plans: dict[int, list[RecordedPlan]] = {}
         for plan in records.plans:
             if plan.fuser in self._pipelines:
@@ -213,11 +212,9 @@ class _Rows:
 
     def _runs(self, seen: _Seen) -> int | None:
         counts = [self._records.calls.get(str(plan.plan)) for plan in seen.plans]
-        return (
-            None
-            if None in counts
-            else sum(one for one in counts if one is not None)
-        )
+        if None in counts:
+            return None
+        return sum(one for one in counts if one is not None)
 
     def _node(self, fuser: int, index: int) -> OpNode:
         operators = self._pipelines[fuser].operators
@@ -235,7 +232,9 @@ class _Rows:
         if fuser in self._layers:
             return self._layers[fuser] or None
         paths = [one.path for one in self._pipelines[fuser].operators if one.path]
-        return paths[0] if paths else None
+        if paths:
+            return paths[0]
+        return None
 
     # -- operators in no group ------------------------------------------------------------------------------
 
@@ -368,11 +367,9 @@ class _Rows:
                 continue
             found = []
             for one in took:
-                found += [
-                    entry.us[1]
-                    for entry in profile.entries
-                    if self._is_of(entry, one)
-                ]
+                for entry in profile.entries:
+                    if self._is_of(entry, one):
+                        found.append(entry.us[1])
             if found:
                 return Time(
                     round(sum(found) / 1000, 6), round(sum(found) / profile.us, 6)
@@ -399,7 +396,9 @@ class _Rows:
             if plan is None
             else (plan.forward if entry.phase == FORWARD else plan.backward)
         )
-        return steps[entry.entry] if entry.entry < len(steps) else None
+        if entry.entry < len(steps):
+            return steps[entry.entry]
+        return None
 
     # -- the section ----------------------------------------------------------------------------------------
 
@@ -453,17 +452,21 @@ class _Rows:
         def steps(phase: str) -> tuple[TeStep, ...]:
             every = plan.forward if phase == FORWARD else plan.backward
             kept = _steps(plan, phase)
-            return tuple(
-                TeStep(
-                    one.kind,
-                    one.operators,
-                    one.fused,
-                    one.own,
-                    self._ids.get((plan.fuser, phase, one.operators, one.kind)),
-                    _time(plan.fuser, phase, one, every.index(one), planned, alone),
+            steps = []
+            for one in kept:
+                steps.append(
+                    TeStep(
+                        one.kind,
+                        one.operators,
+                        one.fused,
+                        one.own,
+                        self._ids.get((plan.fuser, phase, one.operators, one.kind)),
+                        _time(
+                            plan.fuser, phase, one, every.index(one), planned, alone
+                        ),
+                    )
                 )
-                for one in kept
-            )
+            return tuple(steps)
 
         return TePlan(
             plan.recipe.kind if plan.recipe is not None else None,
@@ -502,11 +505,11 @@ def _steps(plan: RecordedPlan, phase: str) -> tuple[PlannedOperator, ...]:
         return plan.forward
     if not plan.grad:
         return ()
-    return tuple(
-        one
-        for one in plan.backward
-        if any(i >= plan.first_backward for i in one.operators)
-    )
+    steps = []
+    for one in plan.backward:
+        if any(i >= plan.first_backward for i in one.operators):
+            steps.append(one)
+    return tuple(steps)
 
 
 def _time(
@@ -522,11 +525,9 @@ def _time(
     mine = _entry(planned, fuser, phase, index)
     if mine is None or len(mine.us) != 3:
         return None
-    apart = (
-        [_entry(alone, fuser, phase, one) for one in step.operators]
-        if alone is not None
-        else []
-    )
+    apart = []
+    if alone is not None:
+        apart = [_entry(alone, fuser, phase, one) for one in step.operators]
     known = [one for one in apart if one is not None and len(one.us) == 3]
     whole = bool(known) and len(known) == len(step.operators)
     return TeTime(
@@ -550,4 +551,6 @@ def _entry(
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int] | None:
-    return (sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 else None
+    if len(sizes) == 3:
+        return sizes[0], sizes[1], sizes[2]
+    return None

@@ -65,15 +65,16 @@ class Planner:
         self._later = [rule for rule in of_phase if rule.since > version]
         self._version = version
         facts = [*plan.operators, *[OperatorFacts()] * len(operators)]
-        self.operands = [
-            RecordedOperator(
-                i,
-                frozenset(one.bases) | (set() if one.own else {one.kind}),
-                one.kind,
-                facts[i],
+        self.operands = []
+        for i, one in enumerate(operators):
+            self.operands.append(
+                RecordedOperator(
+                    i,
+                    frozenset(one.bases) | (set() if one.own else {one.kind}),
+                    one.kind,
+                    facts[i],
+                )
             )
-            for i, one in enumerate(operators)
-        ]
         done = plan.forward if phase == "forward" else plan.backward
         self.first = 0
         if phase == "backward" and (2, 7) <= version < (2, 13):
@@ -177,10 +178,9 @@ class Planner:
     ) -> Iterator[tuple[str, UnmetCondition]]:
         """Yield, for the rules that find all their operators, the code and the
         condition that fails."""
-        basic = [
-            _Taken(operand.kind, (operand,), False)
-            for operand in self.operands[self.first :]
-        ]
+        basic = []
+        for operand in self.operands[self.first :]:
+            basic.append(_Taken(operand.kind, (operand,), False))
         for rule in rules:
             skipped = sum(slot.beside for slot in rule.slots)
             for at in range(len(basic)):
@@ -224,7 +224,9 @@ class Planner:
         if item is None:
             return None, False
         own = self._own.get(index)
-        return (own.kind, True) if own is not None else (item.kind, False)
+        if own is not None:
+            return own.kind, True
+        return item.kind, False
 
     def _needs(
         self, rule: FusedOperatorRule, operand: RecordedOperator
@@ -248,11 +250,10 @@ class Planner:
             ),
             (behind, self.operands[operand.index + 1 :], "after"),
         ]
-        parts = [
-            _missing(slots, there, side)
-            for slots, there, side in sides
-            if not _stands(slots, there)
-        ]
+        parts = []
+        for slots, there, side in sides:
+            if not _stands(slots, there):
+                parts.append(_missing(slots, there, side))
         parts = parts or [
             _missing(slots, there, side) for slots, there, side in sides if slots
         ]
@@ -266,9 +267,11 @@ def _tried(
     if not plan.asked:
         return []
     gone = [name.partition(".")[0] for name in plan.taken_out]
-    return [
-        rule for rule in rules if rule.known_to(version) and rule.fused not in gone
-    ]
+    known = []
+    for rule in rules:
+        if rule.known_to(version) and rule.fused not in gone:
+            known.append(rule)
+    return known
 
 
 def _has_a_slot_for(operand: RecordedOperator, rule: FusedOperatorRule) -> bool:
@@ -302,12 +305,12 @@ def _stands(slots: Sequence[Slot], there: Sequence[RecordedOperator]) -> bool:
 def _missing(
     slots: Sequence[Slot], there: Sequence[RecordedOperator], side: Side
 ) -> MissingSide:
-    names = [
-        " or ".join(slot.kinds) if slot.kinds else "an operator" for slot in slots
-    ]
-    shown = [
-        f"[{name}]" if slot.optional else name for name, slot in zip(names, slots)
-    ]
+    names = []
+    for slot in slots:
+        names.append(" or ".join(slot.kinds) if slot.kinds else "an operator")
+    shown = []
+    for name, slot in zip(names, slots):
+        shown.append(f"[{name}]" if slot.optional else name)
     shown = shown[::-1] if side == "before" else shown
     return MissingSide(tuple(shown), side, there[0].kind if there else None)
 

@@ -151,11 +151,10 @@ def finding(
 def helps_any_size(report: Report) -> bool:
     """True if the setting ``ANY_SIZE`` can change anything: some fusers compile for
     exact sizes even with it, and a run that already has it gains nothing."""
-    strategies = [
-        knob.effective or ""
-        for knob in report.knobs
-        if knob.name == "fusion_strategy"
-    ]
+    strategies = []
+    for knob in report.knobs:
+        if knob.name == "fusion_strategy":
+            strategies.append(knob.effective or "")
     fuser = report.fuser.effective or report.fuser.requested
     return not facts_of(fuser).limits.exact_sizes and not any(
         one.startswith("DYNAMIC") for one in strategies
@@ -241,12 +240,16 @@ class RunFacts:
             # (torch/csrc/jit/frontend/builtin_functions.cpp, 1.12 to 2.13).
             plain = self.gradients is False and row.phase != "backward"
             if not written:  # else the probe found its call in an FX graph
-                return Owner.UNKNOWN if plain else Owner.FORMULA
+                if plain:
+                    return Owner.UNKNOWN
+                return Owner.FORMULA
         lines = row.users_lines
         if row.source is None and not lines and row.phase == "backward":
             return Owner.FORMULA  # added by torch to sum gradients
         file = next(filter(None, map(file_of, lines)), None) or file_of(row.source)
-        return _owner_of(file, self.project, bool(lines)) if file else Owner.UNKNOWN
+        if file:
+            return _owner_of(file, self.project, bool(lines))
+        return Owner.UNKNOWN
 
 
 @lru_cache(maxsize=1024)
@@ -266,7 +269,9 @@ def _owner_of(file: str, project: Path | None, called: bool) -> Owner:
         and file.startswith(("/", "\\"))
         and project not in Path(file).parents
     ):
-        return Owner.USER if called else Owner.PACKAGE
+        if called:
+            return Owner.USER
+        return Owner.PACKAGE
     return Owner.USER
 
 
@@ -341,18 +346,17 @@ def _last(report: Report, fuser: str | None) -> frozenset[int]:
     takes."""
     last: set[int] = set()
     others: set[int] = set()
-    inside = {
-        group.id: {node.op for node in group.nodes} for group in report.groups
-    }
+    inside = {}
+    for group in report.groups:
+        inside[group.id] = {node.op for node in group.nodes}
     for program in report.programs:
         graph = graph_of(program)
-        takers = {
-            index
-            for index, node in enumerate(program.nodes)
+        takers = set()
+        for index, node in enumerate(program.nodes):
             if _is_element_wise(
                 node, inside.get(node.group or "", {node.op}), fuser
-            )
-        }
+            ):
+                takers.add(index)
         for index, node in enumerate(program.nodes):
             if not node.rows:
                 continue
@@ -388,20 +392,19 @@ def _takers_through_views(
 
 
 def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
-    forward = [
-        graph
-        for one in report.aot
-        for graph in one.graphs
-        if graph.phase == "forward"
-    ]
+    forward = []
+    for one in report.aot:
+        for graph in one.graphs:
+            if graph.phase == "forward":
+                forward.append(graph)
     if not forward or any(graph.cut for graph in forward):
         return None
-    return frozenset(
-        (node.op, node.user_source)
-        for graph in forward
-        for node in graph.nodes
-        if node.op is not None
-    )
+    operators = set()
+    for graph in forward:
+        for node in graph.nodes:
+            if node.op is not None:
+                operators.add((node.op, node.user_source))
+    return frozenset(operators)
 
 
 def _traced(report: Report, scopes: bool) -> bool | None:
@@ -413,7 +416,9 @@ def _traced(report: Report, scopes: bool) -> bool | None:
     flags = any(
         reads_training_flag(row.reason.detail) for row in report.unfused
     )  # constants in a trace
-    return False if control or flags else None
+    if control or flags:
+        return False
+    return None
 
 
 def _types(report: Report) -> Iterable[str]:
@@ -435,10 +440,14 @@ def _gradients(
         for node in program.nodes
     )
     formulas = any(row.reason.code in ("FD231", "FD103") for row in report.unfused)
-    flags = {flag for text in types for flag in _GRADIENT.findall(text)}
+    flags = set()
+    for text in types:
+        flags.update(_GRADIENT.findall(text))
     if backward or regions or formulas or "1" in flags:
         return True
-    return False if live or "0" in flags else None
+    if live or "0" in flags:
+        return False
+    return None
 
 
 def of_te(report: Report) -> Report:

@@ -137,11 +137,9 @@ def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
     """FD109: a module that fuses itself ran its plain operators."""
     for one in report.fused_modules:
         if one.fused < one.calls or not one.calls:
-            many = (
-                f" in {one.calls - one.fused} of {one.calls} calls"
-                if one.calls
-                else ""
-            )
+            many = ""
+            if one.calls:
+                many = f" in {one.calls - one.fused} of {one.calls} calls"
             yield finding(
                 "FD109",
                 f"{one.kind} ran its plain operators{many}: {'; '.join(one.eager)}",
@@ -318,11 +316,10 @@ def _causes_of_no_pass(report: Report, without_region: bool) -> Iterable[str]:
     if without_region:
         cause = "gradients were recorded and no differentiable graph of two operators exists"
         ends = _ends(report)
-        yield (
-            f"{cause} ({ends.text}): {_as_part(_OUT_OF_PLACE).rstrip('.')}"
-            if ends.text
-            else cause
-        )
+        if ends.text:
+            yield f"{cause} ({ends.text}): {_as_part(_OUT_OF_PLACE).rstrip('.')}"
+        else:
+            yield cause
     if report.fuser.requested in (None, "auto"):
         yield f"no fuser was on: --fuser {_CHOICE}; in a script: with torch.jit.fuser('fuser1')"
     yield f"the pass was not logged: {_as_part(HOW_TO_LOG.text)}"
@@ -525,11 +522,9 @@ def _together(rows: Sequence[Unfused]) -> Time | None:
 def _taken(row: Unfused, run: RunFacts) -> bool:
     """True if the fuser takes the operator with other arguments or at another
     position."""
-    return (
-        is_fusible(row.op)
-        if run.fuser is None
-        else taken_by(row.op, run.fuser, run.torch)
-    )
+    if run.fuser is None:
+        return is_fusible(row.op)
+    return taken_by(row.op, run.fuser, run.torch)
 
 
 def listed(rows: Sequence[Unfused]) -> str:

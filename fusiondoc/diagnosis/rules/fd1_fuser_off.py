@@ -140,13 +140,13 @@ def _advice(row: SwitchedOff) -> str:
 def variable_off(report: Report, context: Context) -> str | None:
     """Return the environment variable with its value, if it is set and switched the
     run's fuser off."""
-    return (
-        context.request.off_by_variable(report.fuser.effective)
-        if context.request is not None
-        else None
-    )
+    if context.request is None:
+        return None
+    return context.request.off_by_variable(report.fuser.effective)
 
 
 def _fuser(report: Report) -> str:
     name = report.fuser.effective
-    return fuser_title(name) if name not in (None, "none") else "the fuser"
+    if name not in (None, "none"):
+        return fuser_title(name)
+    return "the fuser"

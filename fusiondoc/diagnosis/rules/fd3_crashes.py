@@ -33,11 +33,10 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
             severity="warning",
         )
     elif context.result.ended is Ended.SIGNAL:
-        at = (
-            observed.crash.kernel
-            if observed.crash is not None
-            else observed.cut_kernel
-        )
+        if observed.crash is not None:
+            at = observed.crash.kernel
+        else:
+            at = observed.cut_kernel
         work = observed.last_work_of(context.rank)
         died = f"{_who(context.rank)} died of {signal}"
         yield _crash(
@@ -69,11 +68,10 @@ def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
     work = observed.first_run
     if work is not None:
         ends = "breaks off" if work.cut else "ends"
-        stage = (
-            f"while {_ANNOUNCES} compiles"
-            if work.stage == "compile"
-            else "in the first run of"
-        )
+        if work.stage == "compile":
+            stage = f"while {_ANNOUNCES} compiles"
+        else:
+            stage = "in the first run of"
         yield finding(
             "FD303",
             f"The log {ends} {stage} {_worked_on(report, work)}; how the process ended is not in it",
@@ -93,7 +91,9 @@ def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
 
 
 def _who(rank: int | None) -> str:
-    return "The process" if rank is None else f"Rank {rank}"
+    if rank is None:
+        return "The process"
+    return f"Rank {rank}"
 
 
 def _how_to_go_on(
@@ -192,11 +192,10 @@ def _stage_of(report: Report, work: LastWork) -> str:
 def _last_group(report: Report, rank: int | None) -> Group | None:
     """Return the group of a process that was made last; of several groups of its
     last iteration the last in the report."""
-    groups = [
-        group
-        for group in report.groups
-        if rank is None or group.rank in (rank, None)
-    ]
+    groups = []
+    for group in report.groups:
+        if rank is None or group.rank in (rank, None):
+            groups.append(group)
     return max(
         reversed(groups), key=lambda group: group.iteration or 0, default=None
     )
@@ -204,12 +203,13 @@ def _last_group(report: Report, rank: int | None) -> Group | None:
 
 def _worked_on(report: Report, work: LastWork) -> str:
     group = report.group(work.group)
-    which = (
-        f"group {describe(group)}"
-        if group
-        else "a group that the log does not show"
-    )
-    return f"{which}, at kernel {work.kernel}" if work.kernel else which
+    if group:
+        which = f"group {describe(group)}"
+    else:
+        which = "a group that the log does not show"
+    if work.kernel:
+        return f"{which}, at kernel {work.kernel}"
+    return which
 
 
 def _launched_after(report: Report, group: Group | None) -> bool:

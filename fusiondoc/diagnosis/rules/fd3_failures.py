@@ -140,12 +140,13 @@ def _group_of(report: Report, text: str, work: LastWork | None) -> Group | None:
     named = _KERNEL_NAME.search(text)
     if named is None:
         return None
-    names = {
-        g.id: "_".join(["fused", *(op.split("::")[-1] for op in g.ops)])
-        for g in report.groups
-    }
+    names = {}
+    for g in report.groups:
+        names[g.id] = "_".join(["fused", *(op.split("::")[-1] for op in g.ops)])
     found = [g for g in report.groups if names[g.id] == named.group(1)]
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1:
+        return found[0]
+    return None
 
 
 RULES = (

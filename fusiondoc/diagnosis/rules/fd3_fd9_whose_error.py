@@ -95,7 +95,9 @@ def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Find
 
 def _fuser(report: Report) -> str:
     effective = report.fuser.effective
-    return fuser_title(effective) if effective else "a fuser"
+    if effective:
+        return fuser_title(effective)
+    return "a fuser"
 
 
 def _failed(context: Context) -> str:
@@ -112,32 +114,32 @@ def _group(
     where the run failed; else the one that the fuser worked on last, or the only
     one."""
     work = context.observed.last_work
-    named = (
-        [fault.culprit.group]
-        if fault.culprit is not None
-        else list(_read(report, line)[:1])
-    )
+    if fault.culprit is not None:
+        named = [fault.culprit.group]
+    else:
+        named = list(_read(report, line)[:1])
     if work is not None and work.group is not None:
         named.append(work.group)
     if len(report.groups) == 1:
         named.append(report.groups[0].id)
-    return next(
-        (one for one in report.groups if named and one.id == named[0]), None
-    )
+    for one in report.groups:
+        if named and one.id == named[0]:
+            return one
+    return None
 
 
 def _read(report: Report, line: str | None) -> tuple[str, ...]:
-    return groups_read(report, line) if line is not None else ()
+    if line is None:
+        return ()
+    return groups_read(report, line)
 
 
 def _about(group: Group, line: str | None) -> str:
     kernels = f", {'kernel' if len(group.kernels) == 1 else 'kernels'} {', '.join(group.kernels)}"
     who = f"group {describe(group)}" + (kernels if group.kernels else "")
-    return (
-        f"{from_package(line)} reads a result of {who}"
-        if line is not None
-        else f"It comes from {who}"
-    )
+    if line is not None:
+        return f"{from_package(line)} reads a result of {who}"
+    return f"It comes from {who}"
 
 
 def _alone(alone: FailingGroup) -> str:
@@ -295,11 +297,11 @@ def _out_of_place(report: Report, message: str) -> Remedy | None:
     lines = dict.fromkeys(
         line for row in rows for line in row.users_lines if not in_package(line)
     )
-    where = (
-        f": one of {', '.join(list(map(from_package, lines))[:_MOST_LINES])}"
-        if lines
-        else ""
-    )
+    where = ""
+    if lines:
+        where = (
+            f": one of {', '.join(list(map(from_package, lines))[:_MOST_LINES])}"
+        )
     return Remedy(
         f"Write out of place what changes the result of a differentiable graph{where};",
         "the gradient of the graph needs the result as it was, where eager mode may not.",
@@ -357,9 +359,9 @@ def _remedy(
 ) -> Remedy | None:
     if error.lost:
         return remedy_for_lost(shown, report.ranks)
-    return (
-        _whose(report, context, error.first.at) if context.request is None else None
-    )
+    if context.request is None:
+        return _whose(report, context, error.first.at)
+    return None
 
 
 def _without_fuser(fault: FuserFault | None) -> str:
@@ -432,7 +434,9 @@ def _last_error(error: Failure) -> str:
         return last[:300]
     text = lines[0][:300].rstrip(":")
     # The probe's own messages have no exception type of the program.
-    return text if error.type == "Refused" else f"{error.type}: {text}"
+    if error.type == "Refused":
+        return text
+    return f"{error.type}: {text}"
 
 
 RULES = (fuser_at_fault, program_failed)

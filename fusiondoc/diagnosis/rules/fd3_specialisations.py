@@ -62,11 +62,10 @@ def fused_producer(
             or not in_order(other)
         ):
             continue
-        makers = [
-            group
-            for group in report.groups
-            if group.id not in (first.id, again.id) and _makes(group, tensor)
-        ]
+        makers = []
+        for group in report.groups:
+            if group.id not in (first.id, again.id) and _makes(group, tensor):
+                makers.append(group)
         if makers:
             number = first.count
             likely = min(

@@ -49,11 +49,9 @@ def _found(
     texts: list[tuple[str, tuple[Evidence, ...]]] = []
     if context.error is not None:
         texts.append((context.error.message, ()))
-    texts += [
-        (one.error, tuple(one.evidence)[:1])
-        for one in report.fallbacks
-        if one.error is not None
-    ]
+    for one in report.fallbacks:
+        if one.error is not None:
+            texts.append((one.error, tuple(one.evidence)[:1]))
     if context.rerun is not None and context.rerun.error is not None:
         texts.append((context.rerun.error.text, ()))
     texts += [(logged.text, (logged.line,)) for logged in context.observed.errors]

@@ -57,11 +57,9 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             continue
         extra = _extra_bytes(group, own) if len(own) == number else None
         names = ", ".join(kernel.id for kernel in own)
-        costs = (
-            f"; between them {in_bytes(extra)} are written and read again"
-            if extra
-            else ""
-        )
+        costs = ""
+        if extra:
+            costs = f"; between them {in_bytes(extra)} are written and read again"
         evidence = [kernel.evidence[0] for kernel in own if kernel.evidence]
         yield finding(
             "FD403",
@@ -85,9 +83,10 @@ def _launched_together(group: Group) -> Sequence[str]:
         return max(
             (runtime.kernels for runtime in group.runtimes), key=len, default=()
         )
-    return next(
-        (one.kernels for one in group.instances if one.kernels), group.kernels
-    )
+    for one in group.instances:
+        if one.kernels:
+            return one.kernels
+    return group.kernels
 
 
 def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
@@ -98,19 +97,25 @@ def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
     if least is None or None in counted:
         return None
     extra = sum(one for one in counted if one is not None) - least
-    return round(extra) if extra > 0.01 * least else None
+    if extra > 0.01 * least:
+        return round(extra)
+    return None
 
 
 def _why(group: Group) -> str:
     refusals = dict.fromkeys(
         text for segment in group.segments for _, text in segment.refused
     )
-    return f"; {_title(group)}: {next(iter(refusals))}" if refusals else ""
+    if refusals:
+        return f"; {_title(group)}: {next(iter(refusals))}"
+    return ""
 
 
 def _title(group: Group) -> str:
     fuser = FUSER_OF_KIND.get(group.kind)
-    return fuser.title if fuser is not None else "the fuser"
+    if fuser is None:
+        return "the fuser"
+    return fuser.title
 
 
 def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
@@ -209,11 +214,10 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
 def _cost(report: Report, steady: Sequence[float]) -> str:
     """Return the time of the slowest pass that compiled, if it is longer than a
     steady pass."""
-    compiling = [
-        one.seconds
-        for one in report.iterations
-        if one.stage == "compiling" and one.seconds is not None
-    ]
+    compiling = []
+    for one in report.iterations:
+        if one.stage == "compiling" and one.seconds is not None:
+            compiling.append(one.seconds)
     if not compiling or not steady or max(compiling) < 1.5 * max(steady):
         return ""
     return (
@@ -245,11 +249,10 @@ def _reorders(report: Report) -> dict[int | None, bool]:
 
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     """FD408: copies next to a group that only change the layout."""
-    turned = {
-        (row.source, row.phase)
-        for row in report.unfused
-        if row.op in of(OperatorKind.TRANSPOSES) and row.source
-    }
+    turned = set()
+    for row in report.unfused:
+        if row.op in of(OperatorKind.TRANSPOSES) and row.source:
+            turned.add((row.source, row.phase))
     reorders = _reorders(report)
     near = _Near(report.groups)
     for row in report.unfused:
@@ -305,12 +308,15 @@ class _Near:
         if position is None or not position.has_file:
             return None
         lines = range(position.line - NEAR, position.line + NEAR + 1)
-        found = [
-            self._first.get((row.phase, row.rank, position.file, line))
-            for line in lines
-        ]
+        found = []
+        for line in lines:
+            found.append(
+                self._first.get((row.phase, row.rank, position.file, line))
+            )
         numbers = [number for number in found if number is not None]
-        return self._groups[min(numbers)] if numbers else None
+        if numbers:
+            return self._groups[min(numbers)]
+        return None
 
 
 SLOW = 2.0
@@ -383,22 +389,22 @@ WHENCE = {
 def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
     """FD402: kernels that move too little for bandwidth to matter; one finding for
     all of them."""
-    rows = [
-        kernel
-        for kernel in report.kernels
-        if kernel.bound == LAUNCH and kernel.ms is not None
-    ]
+    rows = []
+    for kernel in report.kernels:
+        if kernel.bound == LAUNCH and kernel.ms is not None:
+            rows.append(kernel)
     if not rows:
         return
-    times = sorted(
-        kernel.ms.median * 1e3 for kernel in rows if kernel.ms is not None
-    )
+    times = []
+    for kernel in rows:
+        if kernel.ms is not None:
+            times.append(kernel.ms.median * 1e3)
+    times.sort()
     peak = report.peak.gb_per_s if report.peak is not None else None
-    took = (
-        f"{times[0]:.1f} us"
-        if len(times) == 1
-        else f"{times[0]:.1f} to {times[-1]:.1f} us"
-    )
+    if len(times) == 1:
+        took = f"{times[0]:.1f} us"
+    else:
+        took = f"{times[0]:.1f} to {times[-1]:.1f} us"
     yield finding(
         "FD402",
         f"{len(rows):,} of {len(report.kernels):,} kernels are launch-bound ({_list(rows)}): they move"
@@ -464,7 +470,9 @@ def _needs(kernel: Kernel) -> str:
         needs.append(f"{kernel.registers} registers a thread")
     if kernel.smem_bytes:
         needs.append(f"{kernel.smem_bytes:,} bytes of shared memory a block")
-    return ": " + ", ".join(needs) if needs else ""
+    if needs:
+        return ": " + ", ".join(needs)
+    return ""
 
 
 def named(kernel: Kernel) -> str:

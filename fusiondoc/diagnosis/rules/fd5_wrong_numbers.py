@@ -43,10 +43,9 @@ def _of_wrong_numbers(
     groups = [group for group in report.groups if group.phase in (phase, None)]
     before = _before_fusion(report, wrong, phase)
     only = groups[0] if len(groups) == 1 and not before else None
-    worst = [
-        _worst([row for row in wrong if row.what == name])
-        for name in names[:_NAMED]
-    ]
+    worst = []
+    for name in names[:_NAMED]:
+        worst.append(_worst([row for row in wrong if row.what == name]))
     if len(names) > _NAMED:
         worst.append(f"and {len(names) - _NAMED} more")
     differ = "differs" if len(names) == 1 else "differ"
@@ -81,7 +80,9 @@ def _passes(wrong: Sequence[Verification], rows: Sequence[Verification]) -> str:
     numbers = sorted({row.iteration for row in wrong})
     total = len({row.iteration for row in rows})
     if len(numbers) == total:
-        return f"in all {total} passes" if total > 1 else "in the only pass"
+        if total > 1:
+            return f"in all {total} passes"
+        return "in the only pass"
     if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"in passes {numbers[0]} to {numbers[-1]} of {total}"
     return f"in pass{'es' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {total}"
@@ -99,11 +100,10 @@ def _before_fusion(
     report: Report, wrong: Sequence[Verification], phase: str
 ) -> bool:
     """True if a pass that ran unfused, to profile, already has wrong results."""
-    profiling = {
-        i.index
-        for i in report.iterations
-        if i.phase == phase and i.stage == "profiling"
-    }
+    profiling = set()
+    for i in report.iterations:
+        if i.phase == phase and i.stage == "profiling":
+            profiling.add(i.index)
     return any(row.iteration in profiling for row in wrong)
 
 
@@ -135,9 +135,9 @@ def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
     if not other:
         return
     names = list(dict.fromkeys(row.what for row in other))
-    shown = [
-        next(row for row in other if row.what == name) for name in names[:_NAMED]
-    ]
+    shown = []
+    for name in names[:_NAMED]:
+        shown.append(next(row for row in other if row.what == name))
     yield finding(
         "FD502",
         "Not the dtype or strides of the eager run: "

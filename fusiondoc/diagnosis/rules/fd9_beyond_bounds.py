@@ -19,11 +19,9 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
     """FD912: rows and texts beyond the bounds of a report."""
     groups, kernels = report.groups_left_out, report.kernels_left_out
     if groups or kernels:
-        of_groups = (
-            f"{count(groups, 'row')} of groups ({count(report.fusion_groups_left_out, 'group')}) and "
-            if groups
-            else ""
-        )
+        of_groups = ""
+        if groups:
+            of_groups = f"{count(groups, 'row')} of groups ({count(report.fusion_groups_left_out, 'group')}) and "
         yield finding(
             "FD912",
             f"{of_groups}{count(kernels, 'kernel')} are left out: a report lists the first {MOST_ROWS:,}"

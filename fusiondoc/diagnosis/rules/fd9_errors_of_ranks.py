@@ -60,12 +60,14 @@ def errors_of_ranks(
 
 def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Remedy:
     """Return the remedy that finds the rank which the others lost."""
-    failed = {rank for one in errors for rank in one.ranks}
-    silent = (
-        tuple(row.rank for row in ranks.rows if row.rank not in failed)
-        if ranks is not None
-        else ()
-    )
+    failed = set()
+    for one in errors:
+        for rank in one.ranks:
+            failed.add(rank)
+    if ranks is not None:
+        silent = tuple(row.rank for row in ranks.rows if row.rank not in failed)
+    else:
+        silent = ()
     which = rank_names(silent) if silent else "the other ranks"
     return Remedy(
         f"Find out how {which} ended.",
@@ -92,13 +94,14 @@ def ranks_that_ended(observed: Observed) -> tuple[RankFacts, ...]:
     ended: dict[int, str] = {}
     crash = observed.crash
     if crash is not None and crash.rank is not None:
-        ended[crash.rank] = (
-            f"died of {crash.signal}" if crash.signal is not None else "died"
-        )
+        if crash.signal is not None:
+            ended[crash.rank] = f"died of {crash.signal}"
+        else:
+            ended[crash.rank] = "died"
     for error in errors_of_ranks(observed.errors, died=crash is not None):
         for rank in error.ranks if not error.lost else ():
             ended.setdefault(rank, f"failed: {error.words[:200]}")
-    return tuple(
-        RankFacts(rank, ended=how, failed=True)
-        for rank, how in sorted(ended.items())
-    )
+    ranks = []
+    for rank, how in sorted(ended.items()):
+        ranks.append(RankFacts(rank, ended=how, failed=True))
+    return tuple(ranks)

@@ -53,11 +53,10 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     """FD906: groups without kernels, kernels without groups, operators without the
     fuser's own reason."""
     effective = report.fuser.effective
-    fuser = (
-        fuser_of_dumps()
-        if effective is None and report.kernels
-        else facts_of(effective)
-    )
+    if effective is None and report.kernels:
+        fuser = fuser_of_dumps()
+    else:
+        fuser = facts_of(effective)
     if (
         context.request is not None
         or fuser.switches.refusal_log is None
@@ -100,9 +99,10 @@ def _reasons(report: Report, context: Context, fuser: Fuser) -> Iterable[str]:
     stated = any(row.reason.stated for row in report.unfused)
     seen = context.observed
     own = fuser.log.refusals
-    is_logged = (
-        own.file in seen.levels if own is not None else LOOKS_AT in seen.headers
-    )
+    if own is not None:
+        is_logged = own.file in seen.levels
+    else:
+        is_logged = LOOKS_AT in seen.headers
     if worked_out and not stated and not is_logged:
         level = fuser.switches.refusal_log
         yield f"the fuser's reasons for the operators that it rejected ({level})"
@@ -193,13 +193,13 @@ def _nothing_in_plain_log(report: Report, context: Context) -> Finding:
             f"{program} is a Python program, not a log",
             remedy=f"Run it: fusiondoc diagnose {shlex.quote(program)}",
         )
-    errors = [
-        logged_failure(report, error.text, "", ())
-        for error in context.observed.errors
-    ]
-    remedy = (
-        COMPILED_LOG if any(failed is not None for failed in errors) else HOW_TO_LOG
-    )
+    errors = []
+    for error in context.observed.errors:
+        errors.append(logged_failure(report, error.text, "", ()))
+    if any(failed is not None for failed in errors):
+        remedy = COMPILED_LOG
+    else:
+        remedy = HOW_TO_LOG
     return finding("FD901", _content_of_log(report, context), remedy=remedy)
 
 
@@ -239,18 +239,20 @@ def cut_off(report: Report, context: Context) -> Iterable[Finding]:
     parts = []
     if report.parse.truncated:
         cut = report.parse.truncated
-        whole = (
-            "1 graph or kernel is" if cut == 1 else f"{cut:,} graphs or kernels are"
-        )
+        if cut == 1:
+            whole = "1 graph or kernel is"
+        else:
+            whole = f"{cut:,} graphs or kernels are"
         parts.append(
             f"{whole} cut off; what {'it' if cut == 1 else 'they'} held is missing from this report"
         )
     if number:
-        parts.append(
-            torn
-            if parts
-            else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong"
-        )
+        if parts:
+            parts.append(torn)
+        else:
+            parts.append(
+                f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong"
+            )
     if parts:
         yield finding(
             "FD902",
@@ -315,11 +317,10 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
     left = report.parse.left_out
     if not left.lines:
         return
-    lost = (
-        f"{left.about_fusion:,} of them about fusion"
-        if left.about_fusion
-        else "none of them about fusion"
-    )
+    if left.about_fusion:
+        lost = f"{left.about_fusion:,} of them about fusion"
+    else:
+        lost = "none of them about fusion"
     yield finding(
         "FD909",
         f"{left.lines:,} lines ({left.bytes:,} bytes) from the middle of the log were not kept, {lost}",
@@ -416,9 +417,9 @@ def _difference_of_ranks(ranks: Ranks) -> Finding:
 
 
 def _still(left: LeftRunning) -> str:
-    return (
-        f"; {left.still_running} could not be ended" if left.still_running else ""
-    )
+    if left.still_running:
+        return f"; {left.still_running} could not be ended"
+    return ""
 
 
 OF_LOG = (
