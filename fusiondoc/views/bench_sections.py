@@ -160,9 +160,9 @@ def verdict(bench: Bench) -> str:
 
 
 def _under(bench: Bench, variant: BenchVariant) -> str:
-    return (
-        f" in {variant.interpreter}" if len(words.interpreters(bench)) > 1 else ""
-    )
+    if len(words.interpreters(bench)) > 1:
+        return f" in {variant.interpreter}"
+    return ""
 
 
 def ran_on(interpreters: Sequence[str], device: str) -> str:
@@ -189,7 +189,9 @@ def tone_of(found: Ratio | None) -> Tone:
     """Return the tone: good if faster than eager, doubtful if slower."""
     if found is None or not found.differs:
         return Tone.PLAIN
-    return Tone.GOOD if found.value > 1 else Tone.DOUBTFUL
+    if found.value > 1:
+        return Tone.GOOD
+    return Tone.DOUBTFUL
 
 
 def _speeds(bench: Bench, phase: str) -> Table:
@@ -251,7 +253,9 @@ def _speed_cells(variant: BenchVariant, timed: BenchPhase) -> tuple[Cell, ...]:
 
 
 def _figures(text: str) -> Cell:
-    return Text(text) if text != TERMINAL.unknown else Count(None)
+    if text != TERMINAL.unknown:
+        return Text(text)
+    return Count(None)
 
 
 def _of_variants(bench: Bench) -> Table:
@@ -324,7 +328,9 @@ def hue(variant: str) -> str:
 
 def length(value: float, longest: float) -> float:
     """Return the length of a bar in per cent of the longest."""
-    return round(min(100.0, 100 * value / longest), 2) if longest else 0.0
+    if longest:
+        return round(min(100.0, 100 * value / longest), 2)
+    return 0.0
 
 
 def curves(
@@ -335,12 +341,11 @@ def curves(
 ) -> Curves | None:
     """Return the values of each variant over names; None unless at least two names
     have a value."""
-    measured = {
-        number
-        for row in values.values()
-        for number, value in enumerate(row)
-        if value is not None
-    }
+    measured = set()
+    for row in values.values():
+        for number, value in enumerate(row):
+            if value is not None:
+                measured.add(number)
     if len(measured) < 2:
         return None
     rows = tuple((name, tuple(row)) for name, row in values.items())
@@ -354,18 +359,17 @@ def _over_shapes(bench: Bench) -> Iterator[Curves]:
     labels = _short([label for _, label in shapes])
     for interpreter in words.interpreters(bench):
         note = f", {interpreter}" if len(words.interpreters(bench)) > 1 else ""
-        variants = [
-            variant
-            for variant in bench.variants
-            if variant.interpreter == interpreter
-        ]
+        variants = []
+        for variant in bench.variants:
+            if variant.interpreter == interpreter:
+                variants.append(variant)
         for phase in words.phases(bench):
             times: dict[str, list[float | None]] = {}
             memory: dict[str, list[float | None]] = {}
             for variant in variants:
-                timed = [
-                    words.phase_of(variant, phase, shape) for shape, _ in shapes
-                ]
+                timed = []
+                for shape, _ in shapes:
+                    timed.append(words.phase_of(variant, phase, shape))
                 times[variant.name] = [
                     one.ms.median if one is not None else None for one in timed
                 ]
@@ -380,9 +384,9 @@ def _over_shapes(bench: Bench) -> Iterator[Curves]:
 
 def megabytes_of(timed: BenchPhase | None) -> float | None:
     """Return the peak memory in MB."""
-    return (
-        timed.peak_bytes / 1e6 if timed is not None and timed.peak_bytes else None
-    )
+    if timed is not None and timed.peak_bytes:
+        return timed.peak_bytes / 1e6
+    return None
 
 
 def _kinds(bench: Bench) -> list[str]:
@@ -429,14 +433,13 @@ def _stacks(bench: Bench) -> Iterator[Stack]:
 def _short(labels: Sequence[str]) -> list[str]:
     """Return the sizes of the first input as labels if they differ in every shape;
     else the numbers of the shapes."""
-    sizes = [
-        label[label.find("[") + 1 : label.find("]")].replace(",", "×")
-        for label in labels
-    ]
+    sizes = []
+    for label in labels:
+        sizes.append(label[label.find("[") + 1 : label.find("]")].replace(",", "×"))
     good = all("[" in label for label in labels) and len(set(sizes)) == len(sizes)
-    return (
-        sizes if good else [f"shape {number + 1}" for number in range(len(labels))]
-    )
+    if good:
+        return sizes
+    return [f"shape {number + 1}" for number in range(len(labels))]
 
 
 def environment(bench: Bench) -> Section:
@@ -444,7 +447,10 @@ def environment(bench: Bench) -> Section:
     facts = list(bench.environment.items())
     for number, interpreter in enumerate(words.interpreters(bench), 1):
         facts.append((f"interpreter {number}", interpreter))
-    timed = [phase for variant in bench.variants for phase in variant.phases]
+    timed = []
+    for variant in bench.variants:
+        for phase in variant.phases:
+            timed.append(phase)
     if timed:
         facts.append(("rounds", _range([phase.rounds for phase in timed])))
         facts.append(

@@ -70,7 +70,9 @@ def moved(variant: BenchVariant) -> int | None:
         return None
     if all(one.phase != TRAINING for one in variant.phases):
         return found.forward
-    return found.forward + found.backward if found.backward is not None else None
+    if found.backward is None:
+        return None
+    return found.forward + found.backward
 
 
 def phase_of(
@@ -86,16 +88,21 @@ def phase_of(
 
 def shapes_of(bench: Bench) -> list[tuple[int, str]]:
     """Return number and name of each shape that any variant was timed with."""
-    timed = {one.shape for variant in bench.variants for one in variant.phases}
-    return [
-        (
-            number,
-            bench.shapes[number].label
-            if number < len(bench.shapes)
-            else ", ".join(bench.inputs),
+    timed = set()
+    for variant in bench.variants:
+        for one in variant.phases:
+            timed.add(one.shape)
+    shapes = []
+    for number in sorted(timed):
+        shapes.append(
+            (
+                number,
+                bench.shapes[number].label
+                if number < len(bench.shapes)
+                else ", ".join(bench.inputs),
+            )
         )
-        for number in sorted(timed)
-    ]
+    return shapes
 
 
 def changing(bench: Bench) -> bool:
@@ -196,10 +203,10 @@ def _notes(bench: Bench) -> list[str]:
     for variant in bench.variants:
         for note in _notes_on(variant) if variant.available else ():
             notes.setdefault(note, []).append(called(bench, variant))
-    return [
-        f"{', '.join(dict.fromkeys(names))}: {note}"
-        for note, names in notes.items()
-    ]
+    named_notes = []
+    for note, names in notes.items():
+        named_notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
+    return named_notes
 
 
 def _notes_on(variant: BenchVariant) -> Iterator[str]:
@@ -237,11 +244,10 @@ def _moves(bench: Bench) -> list[str]:
                 if one is None or other is None:
                     continue
                 found = ratio_of_medians(one[1].ms, other[1].ms)
-                times = (
-                    f"{verdict(found)} as fast"
-                    if found.differs
-                    else "no difference in speed"
-                )
+                if found.differs:
+                    times = f"{verdict(found)} as fast"
+                else:
+                    times = "no difference in speed"
                 about = f"{phase}, {label}" if changing(bench) else phase
                 both = f"from {_facts(bench, *one)} to {_facts(bench, *other)}"
                 parts.append(f"{about}: {both}, the fastest of each: {times}")
@@ -251,12 +257,11 @@ def _moves(bench: Bench) -> list[str]:
 def _fastest(
     bench: Bench, interpreter: str, phase: str, shape: int
 ) -> tuple[BenchVariant, BenchPhase] | None:
-    timed = [
-        (one, found)
-        for one in bench.variants
-        for found in [phase_of(one, phase, shape)]
-        if one.interpreter == interpreter and found is not None
-    ]
+    timed = []
+    for one in bench.variants:
+        found = phase_of(one, phase, shape)
+        if one.interpreter == interpreter and found is not None:
+            timed.append((one, found))
     return min(timed, key=lambda pair: pair[1].ms.median, default=None)
 
 
@@ -266,8 +271,10 @@ def _facts(bench: Bench, variant: BenchVariant, timed: BenchPhase) -> str:
     memory = (
         timed.peak_bytes if timed.peak_bytes is not None else variant.peak_bytes
     )
-    facts += [size(memory)] if memory is not None else []
-    facts += [f"groups {groups(variant)}"] if groups(variant) != "-" else []
+    if memory is not None:
+        facts.append(size(memory))
+    if groups(variant) != "-":
+        facts.append(f"groups {groups(variant)}")
     return ", ".join(facts)
 
 
@@ -288,8 +295,13 @@ def _hints(bench: Bench) -> list[str]:
 def missing(bench: Bench) -> list[tuple[str, str]]:
     """Return pairs (variant, why it or one of its phases could not run)."""
     several = len(interpreters(bench)) > 1
-    return [
-        (f"{one.name}, {one.interpreter}" if several else one.name, one.reason)
-        for one in bench.variants
-        if one.reason is not None
-    ]
+    variants = []
+    for one in bench.variants:
+        if one.reason is not None:
+            variants.append(
+                (
+                    f"{one.name}, {one.interpreter}" if several else one.name,
+                    one.reason,
+                )
+            )
+    return variants

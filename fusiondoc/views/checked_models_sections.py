@@ -84,7 +84,8 @@ def verdict(checked: CheckedModels) -> str:
         CheckOutcome.UNCHANGED,
     ):
         number = checked.number(outcome)
-        text += f", {number} {outcome.value}" if number else ""
+        if number:
+            text += f", {number} {outcome.value}"
     return text
 
 
@@ -99,13 +100,14 @@ def _facts(checked: CheckedModels) -> list[tuple[str, str]]:
     torch = sorted(
         {model.torch for model in checked.models if model.torch is not None}
     )
-    facts += [("Torch", ", ".join(torch))] if torch else []
-    facts += [("Commit", checked.commit)] if checked.commit is not None else []
-    facts += (
-        [("Cached", f"{cached} of {count(len(checked.models), 'model')}")]
-        if cached
-        else []
-    )
+    if torch:
+        facts.append(("Torch", ", ".join(torch)))
+    if checked.commit is not None:
+        facts.append(("Commit", checked.commit))
+    if cached:
+        facts.append(
+            ("Cached", f"{cached} of {count(len(checked.models), 'model')}")
+        )
     return facts
 
 

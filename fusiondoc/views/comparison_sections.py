@@ -190,15 +190,15 @@ def _group(change: GroupChange) -> Item:
 
 def _details(change: GroupChange) -> Iterator[str]:
     yield from words.sides_of(change)
-    yield from (f"no longer in it: {text}" for text in words.nodes(change.ops_gone))
-    yield from (f"new in it: {text}" for text in words.nodes(change.ops_added))
+    for text in words.nodes(change.ops_gone):
+        yield f"no longer in it: {text}"
+    for text in words.nodes(change.ops_added):
+        yield f"new in it: {text}"
     if "types" in change.kinds:
         yield from words.types(change)
     yield from map(words.boundary, change.boundaries)
-    yield from (
-        f"not fused now: {words.unfused(row)}"
-        for row in words.once_each(change.because)
-    )
+    for row in words.once_each(change.because):
+        yield f"not fused now: {words.unfused(row)}"
     if change.speed is not None and change.speed.change is not None:
         yield words.speed(change.speed)
 

@@ -190,13 +190,11 @@ def became(change: GroupChange) -> str:
 
 
 def _named(ids: Sequence[str]) -> str:
-    return (
-        ids[0]
-        if len(ids) == 1
-        else f"{', '.join(ids[:-1])} and {ids[-1]}"
-        if ids
-        else ""
-    )
+    if len(ids) == 1:
+        return ids[0]
+    if ids:
+        return f"{', '.join(ids[:-1])} and {ids[-1]}"
+    return ""
 
 
 def where_in_plans(change: GroupChange) -> str:
@@ -224,22 +222,21 @@ def sides_of(change: GroupChange) -> list[str]:
     other operators than before."""
     if not operators_differ(change):
         return []
-    return [
-        f"{side} {ref.id}: {operators([ref])}"
-        for side, refs in (("A", change.a), ("B", change.b))
-        for ref in refs
-    ]
+    sides = []
+    for side, refs in (("A", change.a), ("B", change.b)):
+        for ref in refs:
+            sides.append(f"{side} {ref.id}: {operators([ref])}")
+    return sides
 
 
 def boundary(one: Boundary) -> str:
     """``41.9 MB go through memory between G2 and G3: ... (FD262)``."""
     ends = f"{one.producer.group or one.producer.op} and {one.consumer.group or one.consumer.op}"
     moved = f"{size(one.bytes)} go" if one.bytes is not None else "a tensor goes"
-    why = (
-        f"{one.cause.text} ({one.cause.code})"
-        if one.cause is not None
-        else "the log does not show why"
-    )
+    if one.cause is not None:
+        why = f"{one.cause.text} ({one.cause.code})"
+    else:
+        why = "the log does not show why"
     return f"{moved} through memory between {ends}: {why}"
 
 
@@ -256,7 +253,10 @@ def by_lines(one: GroupByLines) -> str:
 
 def operators(refs: Sequence[GroupRef]) -> str:
     """``5 operators: add, mul, tanh ...``."""
-    names = [node.op.split("::")[-1] for ref in refs for node in ref.nodes]
+    names = []
+    for ref in refs:
+        for node in ref.nodes:
+            names.append(node.op.split("::")[-1])
     shown = ", ".join(names[:MOST_NAMES]) + (
         ", ..." if len(names) > MOST_NAMES else ""
     )
@@ -269,9 +269,10 @@ MOST_NAMES = 6
 def place(refs: Sequence[GroupRef]) -> str:
     """Return the first line of the program that the groups come from; else a
     position in a formula."""
-    sources = [
-        node.user_source or node.source for ref in refs for node in ref.nodes
-    ]
+    sources = []
+    for ref in refs:
+        for node in ref.nodes:
+            sources.append(node.user_source or node.source)
     for source in sources:
         if source and not source.startswith("<"):
             return near(source)
@@ -338,7 +339,9 @@ def unfused(change: UnfusedChange) -> str:
     if change.change == "reason" and change.reason_a and change.reason_b:
         return f"{words}  {change.reason_a.code} {ARROW} {change.reason_b.code} {change.reason_b.text}"
     reason = change.reason_b or change.reason_a
-    return words if reason is None else f"{words}  {reason.code} {reason.text}"
+    if reason is None:
+        return words
+    return f"{words}  {reason.code} {reason.text}"
 
 
 def once_each(rows: Sequence[UnfusedChange]) -> list[UnfusedChange]:
@@ -348,9 +351,10 @@ def once_each(rows: Sequence[UnfusedChange]) -> list[UnfusedChange]:
     for row in rows:
         key = (row.change, unfused(replace(row, count=1)))
         known = alike.get(key)
-        alike[key] = (
-            row if known is None else replace(known, count=known.count + row.count)
-        )
+        if known is None:
+            alike[key] = row
+        else:
+            alike[key] = replace(known, count=known.count + row.count)
     return list(alike.values())
 
 
@@ -375,14 +379,16 @@ def fallback(change: FallbackChange) -> str:
 def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
     """Return the findings to show, and a sentence on the findings about single
     operators, which have a section of their own ("Not fused")."""
-    single = [
-        row for row in comparison.findings if row.finding.code.startswith("FD2")
-    ]
+    single = []
+    for row in comparison.findings:
+        if row.finding.code.startswith("FD2"):
+            single.append(row)
     if not comparison.unfused or not single:
         return list(comparison.findings), None
-    rest = [
-        row for row in comparison.findings if not row.finding.code.startswith("FD2")
-    ]
+    rest = []
+    for row in comparison.findings:
+        if not row.finding.code.startswith("FD2"):
+            rest.append(row)
     parts = []
     for change in ("came", "gone"):
         codes = sorted({row.finding.code for row in single if row.change == change})

@@ -32,9 +32,9 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     for one in fixes.kept:
         yield f"+ {one.change}: {gain(one.before, one.after, one.speed)}"
         yield from _changed_lines(one, shown)
-        yield from (
-            f"    {line}" for note in one.notes for line in note.split("\n")
-        )
+        for note in one.notes:
+            for line in note.split("\n"):
+                yield f"    {line}"
     others = [one for one in fixes.tried if one.outcome is not ChangeOutcome.KEPT]
     if others:
         yield "tried without success:"
@@ -43,7 +43,8 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
         yield from _changed_lines(one, shown)
     if fixes.described:
         yield "not changed here:"
-    yield from (f"  {text}" for text in fixes.described)
+    for text in fixes.described:
+        yield f"  {text}"
     yield from how_compared(fixes)
     if fixes.together_tries:
         runs = f"{count(fixes.together_tries, 'run')}, at most {MOST_TOGETHER}"
@@ -82,11 +83,10 @@ def verdict(fixes: Fixes) -> str:
     elif not fixes.tried:
         nothing = "nothing was found to try"
     else:
-        many = (
-            f"none of {len(fixes.tried)} changes"
-            if len(fixes.tried) > 1
-            else "the only change"
-        )
+        if len(fixes.tried) > 1:
+            many = f"none of {len(fixes.tried)} changes"
+        else:
+            many = "the only change"
         nothing = f"{stopped}{many} {'helped' if len(fixes.tried) > 1 else 'did not help'}"
     return f"{nothing}: {counts(fixes.unchanged)}"
 
@@ -139,11 +139,9 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
 
 
 def _moved(version: Version) -> str:
-    return (
-        size(version.bytes_moved)
-        if version.bytes_moved is not None
-        else "unknown bytes"
-    )
+    if version.bytes_moved is None:
+        return "unknown bytes"
+    return size(version.bytes_moved)
 
 
 def in_speed(speed: Ratio) -> str:
@@ -158,11 +156,9 @@ def why_not(one: TriedFix) -> str:
     if one.outcome is ChangeOutcome.FAILED:
         return f"fails: {one.after.problem}"
     if one.outcome is ChangeOutcome.WRONG:
-        more = (
-            f" and {len(one.after.wrong) - 1} more"
-            if len(one.after.wrong) > 1
-            else ""
-        )
+        more = ""
+        if len(one.after.wrong) > 1:
+            more = f" and {len(one.after.wrong) - 1} more"
         return f"computes something else: {one.after.wrong[0]}{more}"
     if one.outcome is ChangeOutcome.SLOWER and one.speed is not None:
         return f"slower: {one.speed.value:.2f} times as fast ({interval(one.speed.low, one.speed.high)})"
@@ -203,11 +199,10 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
             " (this torch has no LLVM)"
         )
     elif fixes.kept and all(one.speed is None for one in fixes.kept):
-        why = (
-            "interrupted before it was timed"
-            if fixes.interrupted
-            else "it was not timed, or cannot be timed here"
-        )
+        if fixes.interrupted:
+            why = "interrupted before it was timed"
+        else:
+            why = "it was not timed, or cannot be timed here"
         yield f"speed is not judged: {why}"
 
 
@@ -222,15 +217,15 @@ def _unfused_sides(fixes: Fixes) -> str:
 
 def near_folder(where: str, shown: str) -> str:
     """A path without the folder ``shown``, if it begins with it."""
-    return where[len(shown) :] if shown and where.startswith(shown) else where
+    if shown and where.startswith(shown):
+        return where[len(shown) :]
+    return where
 
 
 def _changed_lines(one: TriedFix, shown: str) -> Iterator[str]:
     named = [near_folder(where, shown) for where in one.where]
     if named:
-        more = (
-            f" and {len(named) - _MOST_NAMED} more"
-            if len(named) > _MOST_NAMED
-            else ""
-        )
+        more = ""
+        if len(named) > _MOST_NAMED:
+            more = f" and {len(named) - _MOST_NAMED} more"
         yield f"    {', '.join(named[:_MOST_NAMED])}{more}"

@@ -43,11 +43,9 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
     helped = [one for one in tries[1:] if one.helps(tries[one.against])]
     if not helped:
         number = len(tries) - 1
-        return (
-            f"No change helped: none of {number} fuses more or is faster"
-            if number
-            else "Nothing was tried"
-        )
+        if number:
+            return f"No change helped: none of {number} fuses more or is faster"
+        return "Nothing was tried"
     best = max(helped, key=lambda one: _gain(one, tries[one.against]))
     base = tries[best.against]
     parts = [
@@ -56,11 +54,10 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
         f"{base.unfused} → {best.unfused} not fused",
     ]
     if best.speed is not None:
-        parts.append(
-            f"{best.speed.value:.2f} times as fast"
-            if best.speed.differs
-            else NO_DIFFERENCE
-        )
+        if best.speed.differs:
+            parts.append(f"{best.speed.value:.2f} times as fast")
+        else:
+            parts.append(NO_DIFFERENCE)
     others = [one.change for one in helped if one is not best]
     return f"Best: {best.change}: {', '.join(parts)}" + (
         f"; {', '.join(others)} helped too" if others else ""
@@ -88,9 +85,9 @@ def never_ran(report: Report) -> str | None:
         return None
     order = sorted(counts, key=lambda op: (-counts[op], op))
     named = [op + multiple(counts[op]) for op in order[:_MOST_NAMED]]
-    rest = (
-        f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
-    )
+    rest = ""
+    if len(order) > _MOST_NAMED:
+        rest = f" and {len(order) - _MOST_NAMED} more"
     total = count(sum(counts.values()), "operator")
     return f"{total} that never ran (a branch that was not taken): {', '.join(named)}{rest}"
 
@@ -106,7 +103,9 @@ def covered(
     second half."""
     cover = report.coverage
     if cover.fraction is None:
-        return None if cover.is_known else f"share unknown: {cover.unknown}"
+        if cover.is_known:
+            return None
+        return f"share unknown: {cover.unknown}"
     own = takers(
         report.fuser.effective or report.fuser.requested,
         TE if report.te is not None else None,
@@ -121,12 +120,16 @@ def further_values(group: Group) -> str | None:
     """Return how many of the group's inputs and outputs a report does not list;
     None for none."""
     left = group.values_left_out
-    return f"{left:,} further inputs and outputs" if left else None
+    if left:
+        return f"{left:,} further inputs and outputs"
+    return None
 
 
 def times(group: Group) -> str:
     """Return the number of nodes of a group, ``×3``; empty for one."""
-    return f" ×{group.count:,}" if group.count > 1 else ""
+    if group.count > 1:
+        return f" ×{group.count:,}"
+    return ""
 
 
 def groups_of(report: Report) -> str:
@@ -156,7 +159,9 @@ def _by_frontend(report: Report, groups: int) -> str:
     shares = [
         f"{number:,} of {title}" for title, number in counts.items() if number
     ]
-    return f" ({', '.join(shares)})" if len(shares) > 1 else ""
+    if len(shares) > 1:
+        return f" ({', '.join(shares)})"
+    return ""
 
 
 def verdict(report: Report) -> str:
@@ -170,11 +175,9 @@ def verdict(report: Report) -> str:
         return "Nothing fused: no operator of te.ops was called"
     if not report.groups and not report.unfused:
         text = without_plan(report.frontend)
-        return (
-            "Nothing to fuse: its graphs hold views alone"
-            if report.views_alone
-            else text[:1].upper() + text[1:]
-        )
+        if report.views_alone:
+            return "Nothing to fuse: its graphs hold views alone"
+        return text[:1].upper() + text[1:]
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
     text = f"{fused_in_words(report)} fused into {groups_of(report)}"
@@ -194,11 +197,10 @@ def fuser(report: Report, none: str = "no fuser") -> str:
         return f"{fuser(replace(report, te=None), none)} and {report.te.in_words}"
     if state.effective is None and state.requested is None:
         return "unknown: the log shows no group"
-    name = (
-        none
-        if state.effective == "none"
-        else fuser_title(state.effective or "unknown")
-    )
+    if state.effective == "none":
+        name = none
+    else:
+        name = fuser_title(state.effective or "unknown")
     if state.requested is not None and state.requested != state.effective:
         name += f" (--fuser {state.requested})"
     elif state.requested is None and state.why:
@@ -249,17 +251,16 @@ def without_operators(group: Group, report: Report) -> str:
     """Return a text for a kernel of torch.compile without operators; "" for any
     other group. The loops that copy an input of a library's call into the layout or
     type that it takes have no operator but the call's."""
-    graphs = (
-        report.compiled.graphs
-        if report.compiled is not None and not group.size
-        else ()
-    )
+    if report.compiled is not None and not group.size:
+        graphs = report.compiled.graphs
+    else:
+        graphs = ()
     for graph in graphs:
         if group.id in graph.groups:
             is_known = graph.accounts is not None and not graph.not_found
-            return (
-                "prepares a tensor for a call" if is_known else "operators unknown"
-            )
+            if is_known:
+                return "prepares a tensor for a call"
+            return "operators unknown"
     return ""
 
 
@@ -286,11 +287,9 @@ class Speedup(NamedTuple):
     @property
     def verdict(self) -> str:
         """``1.50× the speed of eager``, or that no difference could be shown."""
-        return (
-            f"{ratio(self.times)} the speed of eager"
-            if self.differs
-            else "No difference from eager"
-        )
+        if self.differs:
+            return f"{ratio(self.times)} the speed of eager"
+        return "No difference from eager"
 
 
 def against(eager: Speed, other: Speed) -> tuple[float, bool]:
@@ -306,9 +305,10 @@ def against(eager: Speed, other: Speed) -> tuple[float, bool]:
 def speedups(report: Report) -> list[Speedup]:
     """Return the speed of each way relative to eager, for each phase and set of
     inputs with which both were timed."""
-    eager_rows = {
-        (one.phase, one.inputs): one for one in report.speed if one.way == "eager"
-    }
+    eager_rows = {}
+    for one in report.speed:
+        if one.way == "eager":
+            eager_rows[(one.phase, one.inputs)] = one
     several = len({one.inputs for one in report.speed}) > 1
     found = []
     for one in report.speed:
@@ -400,11 +400,10 @@ class NearPaths:
     def __call__(self, text: str) -> str:
         made = self._made.get(text)
         if made is None:
-            made = (
-                _PACKAGES.sub("", text)
-                if self._packages and "-packages" in text
-                else text
-            )
+            if self._packages and "-packages" in text:
+                made = _PACKAGES.sub("", text)
+            else:
+                made = text
             if any(one in made for one in self._folders):
                 made = self._below.sub("", made)
             if made != text:
@@ -444,18 +443,17 @@ class _NearTexts:
         self, lines: Iterable[Evidence], graphs: Iterable[Evidence]
     ) -> Mapping[Evidence, str]:
         wanted, begin = list(lines), list(graphs)
-        before = {
-            one: replace(one, file=self._near_paths.before(one.file))
-            for one in (*wanted, *begin)
-        }
+        before = {}
+        for one in (*wanted, *begin):
+            before[one] = replace(one, file=self._near_paths.before(one.file))
         found = self._texts.log(
             [before[one] for one in wanted], [before[one] for one in begin]
         )
-        return {
-            one: self._near_paths(found[was])
-            for one, was in before.items()
-            if was in found
-        }
+        evidence = {}
+        for one, was in before.items():
+            if was in found:
+                evidence[one] = self._near_paths(found[was])
+        return evidence
 
 
 def near_paths_of(*reports: Report) -> NearPaths:
@@ -489,13 +487,13 @@ def with_near_paths(report: Report) -> Report:
         replace(one, command=typed(was.command))
         for one, was in zip(made.plan, report.plan)
     )
-    capture = (
-        typed(report.target.capture) if report.target.capture is not None else None
-    )
+    capture = None
+    if report.target.capture is not None:
+        capture = typed(report.target.capture)
     target = replace(made.target, folder=None, capture=capture)
-    texts = (
-        _NearTexts(report.texts, near_paths) if report.texts is not None else None
-    )
+    texts = None
+    if report.texts is not None:
+        texts = _NearTexts(report.texts, near_paths)
     return replace(made, plan=plan, target=target, texts=texts)
 
 
@@ -545,17 +543,17 @@ def code_at(source: str | None, texts: Texts | None) -> str | None:
     if position is None or texts is None:
         return None
     lines = (texts.source(position.file) or "").split("\n")
-    return (
-        lines[position.line - 1].strip() or None
-        if 0 < position.line <= len(lines)
-        else None
-    )
+    if 0 < position.line <= len(lines):
+        return lines[position.line - 1].strip() or None
+    return None
 
 
 def without_column(source: str) -> str:
     """Return ``file:line`` of a source with a column; another text unchanged."""
     position = Source.parse(source)
-    return position.at_line if position is not None else source
+    if position is None:
+        return source
+    return position.at_line
 
 
 def source_lines(group: Group) -> str:

@@ -64,7 +64,10 @@ def history_document(history: History, most: int) -> Document:
 
 def verdict(history: History) -> str:
     """Return the whole history in a sentence."""
-    lost = [one for model in history.models for one in model.lost]
+    lost = []
+    for model in history.models:
+        for one in model.lost:
+            lost.append(one)
     back = len(lost) - len(history.still_lost)
     moved = Counter(move.what for model in history.models for move in model.moves)
     parts = [
@@ -81,15 +84,16 @@ def verdict(history: History) -> str:
 def _since(history: History) -> str:
     if history.since is None:
         return ""
-    return (
-        " against the base"
-        if history.since == "base"
-        else f" since {history.since}"
-    )
+    if history.since == "base":
+        return " against the base"
+    return f" since {history.since}"
 
 
 def _facts(history: History) -> Iterator[tuple[str, str]]:
-    runs = [run for model in history.models for run in model.runs]
+    runs = []
+    for model in history.models:
+        for run in model.runs:
+            runs.append(run)
     models = {model.model for model in history.models}
     yield "Read", f"{count(len(runs), 'run')} of {count(len(models), 'model')}"
     days = sorted(run.date[:10] for run in runs)
@@ -123,18 +127,15 @@ def _last_runs() -> str:
 def _changed_models(history: History) -> Section:
     """Section of the models with a loss, a lasting change or a broken last run; a
     comment has no room for the others."""
-    changed = [
-        model
-        for model in history.models
-        if model.lost or model.moves or not _holds(model)
-    ]
+    changed = []
+    for model in history.models:
+        if model.lost or model.moves or not _holds(model):
+            changed.append(model)
     table = _table_of_models(history, changed, len(changed))
     same = len(history.models) - len(changed)
-    note = (
-        f"{count(same, 'further model')}: nothing lost, nothing moved"
-        if same
-        else ""
-    )
+    note = ""
+    if same:
+        note = f"{count(same, 'further model')}: nothing lost, nothing moved"
     return Section(
         "changed", "Models with changes", note, (table,), Formats.MARKDOWN
     )
@@ -167,9 +168,10 @@ def _table_of_models(
 def _model_row(history: History, model: ModelHistory) -> Row:
     last = model.runs[-1]
     lost = sum(one.back_date is None for one in model.lost)
-    status = (
-        Status("", Tone.PLAIN) if _holds(model) else Status(last.status, Tone.BAD)
-    )
+    if _holds(model):
+        status = Status("", Tone.PLAIN)
+    else:
+        status = Status(last.status, Tone.BAD)
     cells: tuple[Cell, ...] = (
         Text(name_of(model, history)),
         Count(len(model.runs)),
@@ -223,7 +225,10 @@ def _broken(history: History, most: int) -> Section:
 
 
 def _lost(history: History, most: int) -> Section:
-    pairs = [(model, lost) for model in history.models for lost in model.lost]
+    pairs = []
+    for model in history.models:
+        for lost in model.lost:
+            pairs.append((model, lost))
     pairs.sort(key=lambda pair: pair[1].date, reverse=True)
     columns = (
         Column("group", wide=True),
@@ -248,9 +253,9 @@ def _lost_row(history: History, model: ModelHistory, lost: LostGroup) -> Row:
     group = group_text(lost)
     first, last = at(lost.date, lost.commit), at(lost.last_date, lost.last_commit)
     why = why_text(lost)
-    back = (
-        at(lost.back_date, lost.back_commit) if lost.back_date is not None else ""
-    )
+    back = ""
+    if lost.back_date is not None:
+        back = at(lost.back_date, lost.back_commit)
     sentence = f"lost in {first}, last with it {last}: {why}" + (
         f"; back in {back}" if back else ""
     )
@@ -271,35 +276,37 @@ def group_text(lost: LostGroup) -> str:
     text = ", ".join(names[:5]) + (
         f" and {len(names) - 5} more" if len(names) > 5 else ""
     )
-    text += " (backward)" if lost.phase == "backward" else ""
-    text += f" ×{lost.count:,}" if lost.count > 1 else ""
+    if lost.phase == "backward":
+        text += " (backward)"
+    if lost.count > 1:
+        text += f" ×{lost.count:,}"
     return text + (f" at {lost.at}" if lost.at is not None else "")
 
 
 def why_text(lost: LostGroup) -> str:
     """Return why its operators are outside groups, and the other changes."""
-    why = (
-        f"outside now: {', '.join(lost.why)}"
-        if lost.why
-        else "the program no longer has its operators"
-    )
+    if lost.why:
+        why = f"outside now: {', '.join(lost.why)}"
+    else:
+        why = "the program no longer has its operators"
     return why + (f" ({', '.join(lost.changed)})" if lost.changed else "")
 
 
 def at(date: str, commit: str | None) -> str:
     """Return ``4f3c2a1b9 (2026-11-20)``; without a commit the day and time."""
-    return (
-        f"{commit[:_COMMIT]} ({date[:10]})"
-        if commit is not None
-        else date[:16].replace("T", " ")
-    )
+    if commit is not None:
+        return f"{commit[:_COMMIT]} ({date[:10]})"
+    return date[:16].replace("T", " ")
 
 
 # -- figures -------------------------------------------------------------------------------------------------
 
 
 def _moves(history: History, most: int) -> Section:
-    pairs = [(model, move) for model in history.models for move in model.moves]
+    pairs = []
+    for model in history.models:
+        for move in model.moves:
+            pairs.append((model, move))
     pairs.sort(key=lambda pair: pair[1].date, reverse=True)
     columns = (
         Column("figure"),
@@ -342,7 +349,9 @@ def _move_row(history: History, model: ModelHistory, move: Move) -> Row:
 
 
 def _figure(what: str, value: float) -> str:
-    return percent(value) if what == "coverage" else f"{digits(value)} ms"
+    if what == "coverage":
+        return percent(value)
+    return f"{digits(value)} ms"
 
 
 def _plots(history: History) -> Section:
@@ -356,7 +365,8 @@ def _plots(history: History) -> Section:
             ]
     note = "one point a run; a dashed line is a run that lost a group"
     left_out = len(history.models) - MOST_PLOTTED
-    note += f"; {left_out:,} further models have none here" if left_out > 0 else ""
+    if left_out > 0:
+        note += f"; {left_out:,} further models have none here"
     return Section("plots", "Over time", note, tuple(blocks), Formats.PAGE)
 
 
@@ -379,11 +389,9 @@ def _moments(model: ModelHistory, what: str) -> tuple[Moment, ...]:
         value = _value(run, what)
         words = "not known" if value is None else _in_words(what, value)
         lost_then = events.get((run.date, run.commit))
-        event = (
-            f"{at(run.date, run.commit)} lost {'; '.join(lost_then)}"
-            if lost_then
-            else ""
-        )
+        event = ""
+        if lost_then:
+            event = f"{at(run.date, run.commit)} lost {'; '.join(lost_then)}"
         found.append(
             Moment(
                 run.date[:10], value, f"{at(run.date, run.commit)}: {words}", event
@@ -397,11 +405,15 @@ def _value(run: RunLine, what: str) -> float | None:
         return None
     if what == "groups":
         return float(run.number_of_groups)
-    return run.coverage if what == "coverage" else run.ms
+    if what == "coverage":
+        return run.coverage
+    return run.ms
 
 
 def _in_words(what: str, value: float) -> str:
-    return f"{value:.0f}" if what == "groups" else _figure(what, value)
+    if what == "groups":
+        return f"{value:.0f}"
+    return _figure(what, value)
 
 
 def _not_read(history: History, most: int) -> Section:

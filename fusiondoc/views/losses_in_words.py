@@ -38,8 +38,11 @@ def title(one: Gone) -> str:
     """Return the lost groups and the model."""
     more = len(one.texts) - 1
     text = one.text + _instances(one)
-    text += f", and {count(more, 'more group')}" if more else ""
-    return f"{text} ({one.model})" if one.model else text
+    if more:
+        text += f", and {count(more, 'more group')}"
+    if one.model:
+        return f"{text} ({one.model})"
+    return text
 
 
 def sentence(one: Gone) -> str:
@@ -70,7 +73,9 @@ def sentence(one: Gone) -> str:
 
 
 def _instances(one: Gone) -> str:
-    return f" (fewer than {one.instances} instances)" if one.instances > 1 else ""
+    if one.instances > 1:
+        return f" (fewer than {one.instances} instances)"
+    return ""
 
 
 def _when(one: Gone) -> str:

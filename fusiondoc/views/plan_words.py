@@ -21,17 +21,17 @@ def gain(change: PlannedChange) -> str:
     if change.gain_bytes and change.gain_bytes > 0:
         return f"{size(change.gain_bytes)} less memory traffic per run"
     number = count(change.operators, "operator") if change.operators else ""
-    return "" if (change.unlocks or "").startswith(f"{number} ") else number
+    if (change.unlocks or "").startswith(f"{number} "):
+        return ""
+    return number
 
 
 def position(change: PlannedChange) -> str:
     """Return ``net.py:12, 14 and 3 more lines``: all lines that change; "" if none
     is known."""
-    return (
-        listed_lines((change.where, *change.also_at))
-        if change.where is not None
-        else ""
-    )
+    if change.where is None:
+        return ""
+    return listed_lines((change.where, *change.also_at))
 
 
 def before_command(change: PlannedChange) -> str | None:
@@ -44,17 +44,17 @@ def before_command(change: PlannedChange) -> str | None:
             if words[2:-1] == ["old"]:
                 return f"put these logs into a folder old, those of a new run into {NEW_FOLDER}, then:"
             return f"record the logs of a new run in a folder {NEW_FOLDER}, then:"
-    return (
-        "Try it without changing files:"
-        if change.command.startswith("fusiondoc fix ")
-        else None
-    )
+    if change.command.startswith("fusiondoc fix "):
+        return "Try it without changing files:"
+    return None
 
 
 def unlocks(change: PlannedChange) -> str:
     """Return ``unlocks 8 groups of add+relu``; for an error its text."""
     text = change.unlocks or ""
-    return f"unlocks {text}" if change.operators and text[:1].isdigit() else text
+    if change.operators and text[:1].isdigit():
+        return f"unlocks {text}"
+    return text
 
 
 def proof(change: PlannedChange) -> str:
@@ -70,11 +70,10 @@ def proof(change: PlannedChange) -> str:
     if ran.same_results:
         parts.append("the same results")
     if ran.speed is not None:
-        parts.append(
-            f"{ran.speed.value:.2f} times as fast"
-            if ran.speed.differs
-            else NO_DIFFERENCE
-        )
+        if ran.speed.differs:
+            parts.append(f"{ran.speed.value:.2f} times as fast")
+        else:
+            parts.append(NO_DIFFERENCE)
     return f"proved by {ran.by}: {', '.join(parts)}"
 
 

@@ -51,18 +51,16 @@ def picture(
     Args: changed: nodes that are marked so. key: its id on a page. boundaries: of
         the report; those between two nodes of this program are shown on its edges.
     """
-    kept = [
-        index
-        for index, node in enumerate(program.nodes)
-        if node.op not in NO_OPERATORS
-    ]
+    kept = []
+    for index, node in enumerate(program.nodes):
+        if node.op not in NO_OPERATORS:
+            kept.append(index)
     number = {index: box for box, index in enumerate(kept)}
     edges = [(a, b) for a, b in program.edges if a in number and b in number]
     why = _why_apart(boundaries)
-    causes = [
-        why.get((_ends(program.nodes[a]), _ends(program.nodes[b])))
-        for a, b in edges
-    ]
+    causes = []
+    for a, b in edges:
+        causes.append(why.get((_ends(program.nodes[a]), _ends(program.nodes[b]))))
     return PictureGraph(
         key=key if key is not None else program.id,
         title=title(program),
@@ -82,7 +80,9 @@ _End = tuple[str | None, int | None]
 
 
 def _ends(node: ProgramNode) -> _End:
-    return (node.group, None) if node.group is not None else (None, node.row)
+    if node.group is not None:
+        return node.group, None
+    return None, node.row
 
 
 def _why_apart(boundaries: Sequence[Boundary]) -> dict[tuple[_End, _End], str]:
@@ -90,7 +90,9 @@ def _why_apart(boundaries: Sequence[Boundary]) -> dict[tuple[_End, _End], str]:
     most bytes, which comes first in ``boundaries``."""
 
     def end(of: BoundaryEnd) -> _End:
-        return (of.group, None) if of.group is not None else (None, of.row)
+        if of.group is not None:
+            return of.group, None
+        return None, of.row
 
     found: dict[tuple[_End, _End], str] = {}
     for one in boundaries:
@@ -167,7 +169,9 @@ def _group_label(group: Group) -> list[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    if len(text) <= _LONGEST:
+        return text
+    return text[: _LONGEST - 1] + "…"
 
 
 def _spoken(node: ProgramNode, group: Group | None) -> str:

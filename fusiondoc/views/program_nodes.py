@@ -51,11 +51,9 @@ class NodeData:
         }
 
     def _text(self, text: str | None) -> int:
-        return (
-            -1
-            if not text
-            else self._texts.setdefault(visible(text), len(self._texts))
-        )
+        if text:
+            return self._texts.setdefault(visible(text), len(self._texts))
+        return -1
 
     def _node(self, program: Program, node: ProgramNode) -> list[Any]:
         """Return the values in the order in which page.js reads them."""
@@ -86,11 +84,9 @@ class NodeData:
     def _printed(self, evidence: Evidence | None) -> str | None:
         """Return the line of the log, as long as the page has room."""
         text = self._context.excerpt(evidence) if evidence is not None else None
-        return (
-            text
-            if text is not None and self._context.takes_room(len(text))
-            else None
-        )
+        if text is not None and self._context.takes_room(len(text)):
+            return text
+        return None
 
     def _add_advice(self, finding: Finding) -> None:
         """Index the advice of a finding. One note covers all lines of torch's own
@@ -143,13 +139,14 @@ class NodeData:
             if reason.code == node.reason
         )
         text = node.reason_text or next(alike, "")
-        quotes = [
-            [
-                visible(self._context.position(one)),
-                visible(self._printed(one) or ""),
-            ]
-            for one in islice(row.evidence if row else (), QUOTED)
-        ]
+        quotes = []
+        for one in islice(row.evidence if row else (), QUOTED):
+            quotes.append(
+                [
+                    visible(self._context.position(one)),
+                    visible(self._printed(one) or ""),
+                ]
+            )
         number = len(self._reasons)
         if node.row is not None:
             self._shown_rows[node.row] = number

@@ -113,9 +113,9 @@ def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
     below them."""
     cause = boundary.cause
     moved = size(boundary.bytes) if boundary.bytes is not None else "unknown size"
-    tensor = (
-        f", {short_type(boundary.tensor)}" if boundary.tensor is not None else ""
-    )
+    tensor = ""
+    if boundary.tensor is not None:
+        tensor = f", {short_type(boundary.tensor)}"
     times = f", {boundary.count:,} times" if boundary.count > 1 else ""
     ends = f"{_name(boundary.producer, rows)} → {_name(boundary.consumer, rows)}"
     why = "the log does not state why they are apart"
@@ -146,11 +146,9 @@ def _cells(
 
 
 def _end(end: BoundaryEnd, rows: Mapping[int | None, Unfused]) -> Cell:
-    return (
-        IdLinks((end.group,))
-        if end.group is not None
-        else Snippet(_name(end, rows))
-    )
+    if end.group is not None:
+        return IdLinks((end.group,))
+    return Snippet(_name(end, rows))
 
 
 def _name(end: BoundaryEnd, rows: Mapping[int | None, Unfused]) -> str:

@@ -40,11 +40,9 @@ def numbers_in_a_line(report: Report) -> str | None:
     a fuser, and the one that is furthest off; None without ``--verify``."""
     if not report.verification:
         options = report.target.options
-        return (
-            "nothing was compared with eager"
-            if options is not None and options.verify
-            else None
-        )
+        if options is not None and options.verify:
+            return "nothing was compared with eager"
+        return None
     text = f"{_how_many_same(report)}, fused and eager"
     off = [row for row in report.verification if not row.same]
     if not off:
@@ -70,11 +68,10 @@ def numbers(report: Report) -> Section:
     for row in report.verification:
         by_name.setdefault(row.what, []).append(row)
     order = sorted(by_name.values(), key=lambda rows: all(row.same for row in rows))
-    judged = [
-        f"{worst.what}: {worst.judgement}"
-        for worst in map(furthest_off, order)
-        if worst.judgement
-    ]
+    judged = []
+    for worst in map(furthest_off, order):
+        if worst.judgement:
+            judged.append(f"{worst.what}: {worst.judgement}")
     table = Table(_NUMBERS, tuple(map(_tensor, order)), on_terminal=_MOST_COMPARED)
     return Section(
         "numbers",
@@ -164,7 +161,9 @@ def _speed(row: Try) -> Cell:
     """Speed relative to the run as it was requested, timed alternately."""
     if row.speed is None:
         return UNKNOWN
-    return Factor(row.speed.value) if row.speed.differs else Text(NO_DIFFERENCE)
+    if row.speed.differs:
+        return Factor(row.speed.value)
+    return Text(NO_DIFFERENCE)
 
 
 def _on_the_speed(rows: Sequence[Try]) -> list[str]:

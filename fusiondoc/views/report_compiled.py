@@ -59,13 +59,12 @@ def compiled(report: Report) -> Section:
 def _cells(graph: CompiledGraphRow) -> tuple[Cell, ...]:
     known = graph.accounts or Accounts(0, 0, 0, 0, ())
     is_known = graph.accounts is not None
-    state = (
-        "failed"
-        if graph.failed is not None
-        else "from a cache"
-        if graph.from_cache
-        else ""
-    )
+    if graph.failed is not None:
+        state = "failed"
+    elif graph.from_cache:
+        state = "from a cache"
+    else:
+        state = ""
     return (
         Text(" ".join(filter(None, (graph.compile_id or "?", state)))),
         Text(graph.phase or ""),

@@ -58,12 +58,15 @@ class ReportContext:
     def fixed(self) -> frozenset[str]:
         """The operators of findings about which nothing can be done: kernels of a
         library, torch's code."""
-        unchangeable = [
-            finding
-            for finding in self.report.findings
-            if not can_change(finding.code)
-        ]
-        return frozenset(op for finding in unchangeable for op in finding.ops)
+        unchangeable = []
+        for finding in self.report.findings:
+            if not can_change(finding.code):
+                unchangeable.append(finding)
+        operators = set()
+        for finding in unchangeable:
+            for op in finding.ops:
+                operators.add(op)
+        return frozenset(operators)
 
     @cached_property
     def _excerpts(self) -> dict[Evidence, str]:
@@ -93,21 +96,17 @@ class ReportContext:
     def position(self, evidence: Evidence) -> str:
         """Return the position of a line of the log."""
         is_short = self.format is Formats.PAGE and self._is_one_log
-        return (
-            f"line {evidence.line:,}"
-            if is_short
-            else f"{near(evidence.file)}:{evidence.line}"
-        )
+        if is_short:
+            return f"line {evidence.line:,}"
+        return f"{near(evidence.file)}:{evidence.line}"
 
     def lines_of(self, file: str) -> list[str] | None:
         """Return the lines of one of the user's source files; None if it is not
         available."""
         if file not in self._files:
-            text = (
-                self.report.texts.source(file)
-                if self.report.texts is not None
-                else None
-            )
+            text = None
+            if self.report.texts is not None:
+                text = self.report.texts.source(file)
             self._files[file] = None if text is None else text.split("\n")
         return self._files[file]
 
@@ -155,7 +154,9 @@ class ReportContext:
 
 def shown(source: str | None) -> str:
     """Return a readable source position, without the column."""
-    return without_column(near(source)) if source else ""
+    if source:
+        return without_column(near(source))
+    return ""
 
 
 def can_change(code: str) -> bool:

@@ -49,18 +49,19 @@ def findings(context: ReportContext) -> Section:
 def _main_and_single(context: ReportContext) -> tuple[list[Finding], list[Finding]]:
     """Return the findings that are shown one by one, and those on single
     operators."""
-    listed = [
-        finding for finding in context.report.findings if not finding.in_header
-    ]
+    listed = []
+    for finding in context.report.findings:
+        if not finding.in_header:
+            listed.append(finding)
     worst = _worst_of_first_screen(context)
-    main = [
-        finding
-        for finding in listed
-        if finding is not worst and (context.every or not finding.in_rows)
-    ]
-    single = [
-        finding for finding in listed if finding.in_rows and not context.every
-    ]
+    main = []
+    for finding in listed:
+        if finding is not worst and (context.every or not finding.in_rows):
+            main.append(finding)
+    single = []
+    for finding in listed:
+        if finding.in_rows and not context.every:
+            single.append(finding)
     if context.format is Formats.PAGE:
         main.sort(key=lambda finding: not can_change(finding.code))
     return main, single
@@ -79,9 +80,9 @@ def _worst_of_first_screen(context: ReportContext) -> Finding | None:
     worst = next(
         (finding for finding in listed if finding.severity == "error"), None
     )
-    return (
-        worst if worst is not None and not (worst.advice or worst.source) else None
-    )
+    if worst is not None and not (worst.advice or worst.source):
+        return worst
+    return None
 
 
 def _item(finding: Finding, context: ReportContext) -> Item:
@@ -106,11 +107,9 @@ def _text(finding: Finding, format_: Formats) -> str:
         if finding.source:
             message = message.replace(finding.source, near(finding.source))
         message = with_short_positions(message)
-    return (
-        message
-        if finding.time is None
-        else f"{message}, {takes(finding.time)} of a step"
-    )
+    if finding.time is None:
+        return message
+    return f"{message}, {takes(finding.time)} of a step"
 
 
 def _single(single: Sequence[Finding], context: ReportContext) -> Block:

@@ -59,11 +59,10 @@ def aot(report: Report) -> Section:
     blocks: list[Block] = [
         Sentences(tuple(map(_module_line, report.fused_modules)))
     ]
-    functions = [
-        one
-        for one in report.aot
-        if not (_is_compiled(one, report) and one.partition is None)
-    ]
+    functions = []
+    for one in report.aot:
+        if not (_is_compiled(one, report) and one.partition is None):
+            functions.append(one)
     for function in functions[:_MOST_FUNCTIONS]:
         blocks.append(Heading(f"{function.id}  {_headline(function)}", function.id))
         if not _is_compiled(function, report):
@@ -142,9 +141,9 @@ def _outside(graph: AotGraph) -> list[str]:
         for node in graph.nodes
         if node.reason is not None and node.group is None
     )
-    others = [
-        f"{op}{multiple(n)} ({code})" for (op, code), n in reasons.most_common(6)
-    ]
+    others = []
+    for (op, code), n in reasons.most_common(6):
+        others.append(f"{op}{multiple(n)} ({code})")
     silent = graph.operators - graph.fused - sum(reasons.values())
     if silent > 0:
         others.append(f"{count(silent, 'operator')} that no plan in the log has")
@@ -167,11 +166,9 @@ def _partition(function: AotFunction) -> str | None:
 
 
 def _kept(made: Partition) -> str:
-    inputs = (
-        f" and {count(len(made.saved_inputs), 'input')}"
-        if made.saved_inputs
-        else ""
-    )
+    inputs = ""
+    if made.saved_inputs:
+        inputs = f" and {count(len(made.saved_inputs), 'input')}"
     return f"{count(len(made.saved), 'tensor')} ({PAGE.known(made.saved_bytes, size)}){inputs}"
 
 
@@ -200,18 +197,20 @@ def _tensors(function: AotFunction) -> Table:
 def _of_fate(fate: str, values: Sequence[AotValue]) -> list[Row]:
     """Rows of tensors that are kept for the backward pass, computed again in it, or
     kept by the default partition."""
-    return [
-        Row(
-            (
-                Text(fate),
-                Text(v.op or ""),
-                Text(v.type or ""),
-                Bytes(v.bytes),
-                Text(near(v.user_source or "")),
+    rows = []
+    for v in values:
+        rows.append(
+            Row(
+                (
+                    Text(fate),
+                    Text(v.op or ""),
+                    Text(v.type or ""),
+                    Bytes(v.bytes),
+                    Text(near(v.user_source or "")),
+                )
             )
         )
-        for v in values
-    ]
+    return rows
 
 
 def _remarks(function: AotFunction) -> tuple[str, ...]:
@@ -235,11 +234,9 @@ def _remarks(function: AotFunction) -> tuple[str, ...]:
 def _module_line(module: FusedModules) -> str:
     """``NVFusedBiasActivationDropout (act): 5 calls, 0 to AOTAutograd: its tensor
     is not on a GPU``."""
-    layers = (
-        f" ({', '.join(module.layers[:3])}{', ...' if len(module.layers) > 3 else ''})"
-        if module.layers
-        else ""
-    )
+    layers = ""
+    if module.layers:
+        layers = f" ({', '.join(module.layers[:3])}{', ...' if len(module.layers) > 3 else ''})"
     text = f"{module.kind}{layers}: {count(module.calls, 'call')}, {module.fused:,} of them through AOTAutograd"
     if module.wraps:
         text += f", wrapped {'anew in each' if module.wraps >= module.fused > 1 else _times(module.wraps)}"
@@ -266,11 +263,9 @@ def _model_line(model: ScriptModel) -> str:
         became = "no plan was made of it: it was never called, or too few times"
     else:
         became = "no group"
-    outside = (
-        f"; {count(model.operators_outside, 'operator')} outside"
-        if model.operators_outside
-        else ""
-    )
+    outside = ""
+    if model.operators_outside:
+        outside = f"; {count(model.operators_outside, 'operator')} outside"
     return f"{model.name}{number}: {model.how}{where}, {became}{outside}"
 
 
@@ -282,7 +277,8 @@ def script(report: Report) -> Section:
         return Section("script", "What the program ran")
     more = len(run.models) - _MOST_MODELS
     made = [_model_line(one) for one in run.models[:_MOST_MODELS]]
-    made += [f"... {more} more models: --format json has all"] if more > 0 else []
+    if more > 0:
+        made.append(f"... {more} more models: --format json has all")
     made += filter(None, (_rest(report, run),))
     return Section(
         "script",
@@ -311,9 +307,8 @@ def _rest(report: Report, run: ScriptRun) -> str | None:
         lines.append(f"{count(run.steps, 'step')} ({run.step_by})")
     if run.compiled_graphs:
         made = f"torch.compile made {count(run.compiled_graphs, 'graph')}"
-        lines.append(
-            made
-            if _scripts_graphs(report, run)
-            else f"{made}, which the fusers of TorchScript do not see"
-        )
+        if _scripts_graphs(report, run):
+            lines.append(made)
+        else:
+            lines.append(f"{made}, which the fusers of TorchScript do not see")
     return "; ".join(lines) or None

@@ -95,11 +95,9 @@ def _table(context: ReportContext) -> Table:
     rows = []
     for group in context.report.groups:
         ops = runs_of(group.ops)
-        more = (
-            f", … {len(ops) - _MOST_OPERATORS} more"
-            if len(ops) > _MOST_OPERATORS
-            else ""
-        )
+        more = ""
+        if len(ops) > _MOST_OPERATORS:
+            more = f", … {len(ops) - _MOST_OPERATORS} more"
         cells: tuple[Cell, ...] = (
             Text(group.id + times(group)),
             _FELL_BACK if group.fallback else Text(""),
@@ -143,11 +141,10 @@ def _on_a_terminal(context: ReportContext) -> Entries:
         )
     listed = list(kinds.values())
     named = len(listed) if context.every else MOST_ROWS
-    whole = (
-        len(listed)
-        if context.every or len(listed) <= _MOST_WHOLE
-        else _WHOLE_OF_MANY
-    )
+    if context.every or len(listed) <= _MOST_WHOLE:
+        whole = len(listed)
+    else:
+        whole = _WHOLE_OF_MANY
     entries = [_whole(alike, context) for alike in listed[:whole]]
     entries += [_short(alike, context) for alike in listed[whole:named]]
     return Entries(tuple(entries), max(0, len(listed) - named))
@@ -212,9 +209,9 @@ def _others(alike: Sequence[Group]) -> str:
     if not alike:
         return ""
     named = ", ".join(group.id + times(group) for group in alike[:_MOST_ALIKE])
-    left = (
-        f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
-    )
+    left = ""
+    if len(alike) > _MOST_ALIKE:
+        left = f" and {len(alike) - _MOST_ALIKE} more"
     number = sum(group.count for group in alike)
     layers = folded([layer for group in alike for layer in group.layers])
     text = f"and {count(number, 'group')} like it, for other types: {named}{left}"
@@ -229,9 +226,10 @@ def _short(alike: Sequence[Group], context: ReportContext) -> Entry:
         f" and {len(names) - 3} more" if len(names) > 3 else ""
     )
     source = group.first_line
-    where = (
-        where_from(source, None) if source is not None else folded(group.layers, 2)
-    )
+    if source is not None:
+        where = where_from(source, None)
+    else:
+        where = folded(group.layers, 2)
     further = sum(other.count for other in alike[1:])
     notes = [where, f"and {further} like it" if further else ""]
     return Entry(
@@ -289,11 +287,9 @@ def _facts(
     if lines.positions:
         yield "Your lines", lines
     yield "Kind", f"{group.kind} ({group.name})"
-    again = (
-        f", specialisation {group.specialisation} of {group.respecialises}"
-        if group.respecialises
-        else ""
-    )
+    again = ""
+    if group.respecialises:
+        again = f", specialisation {group.specialisation} of {group.respecialises}"
     yield "Phase", phase_of(group) + again
     known = {
         "Rank": ranks_where(context.report, group.id),
@@ -317,11 +313,9 @@ def _ir(group: Group, context: ReportContext) -> Iterator[Block]:
     from the data in the report."""
     first = group.evidence[0] if group.evidence else None
     text = context.excerpt(first) if first is not None else None
-    where = (
-        f" as in {context.position(first)}"
-        if first is not None and text is not None
-        else ""
-    )
+    where = ""
+    if first is not None and text is not None:
+        where = f" as in {context.position(first)}"
     yield Heading(f"IR{where}")
     yield CodeBlock(
         text if text is not None else _rebuilt(group), f"IR of {group.id}", "ir"

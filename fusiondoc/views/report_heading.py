@@ -112,11 +112,10 @@ def _heading(
         and report.fuser.effective not in fusers_of_frontends()
     ):
         yield "", report.te.in_words
-    knobs = [
-        f"{knob.name}={knob.requested}"
-        for knob in report.knobs
-        if knob.requested is not None
-    ]
+    knobs = []
+    for knob in report.knobs:
+        if knob.requested is not None:
+            knobs.append(f"{knob.name}={knob.requested}")
     if knobs:
         yield "Knobs", ", ".join(knobs)
     if report.ranks is not None:
@@ -124,11 +123,10 @@ def _heading(
     yield "Fused", _fused(report)
     worst = _worst(report)
     if worst is not None:
-        message = (
-            worst.message
-            if whole_problem
-            else f"{shortened(worst.message)} ({worst.code})"
-        )
+        if whole_problem:
+            message = worst.message
+        else:
+            message = f"{shortened(worst.message)} ({worst.code})"
         yield "Problem", Text(message, Tone.BAD)
     yield from _by_itself(report, with_lines)
 
@@ -140,10 +138,10 @@ _FROZEN = {
 
 
 def _worst(report: Report) -> Finding | None:
-    return next(
-        (finding for finding in report.findings if finding.severity == "error"),
-        None,
-    )
+    for finding in report.findings:
+        if finding.severity == "error":
+            return finding
+    return None
 
 
 def _by_itself(report: Report, with_lines: bool) -> Iterator[_Fact]:
@@ -271,12 +269,11 @@ the rest."""
 
 def _why_not(report: Report, most: int) -> list[str]:
     """Return the reasons that cost most: ``aten::sort x2: no rule (FD201)``."""
-    fixed = {
-        op
-        for finding in report.findings
-        if finding.code == "FD236"
-        for op in finding.ops
-    }
+    fixed = set()
+    for finding in report.findings:
+        if finding.code == "FD236":
+            for op in finding.ops:
+                fixed.add(op)
     reasons = []
     for reason, rows in by_reason(report):
         hopeful = [row for row in rows if row.op not in fixed]
@@ -320,14 +317,17 @@ def kernels_in_words(report: Report) -> str:
     """Return how many kernels there are, how fast they are, and relative to which
     peak."""
     launched = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
-    computed = [
-        kernel for kernel in report.kernels if kernel.implementation is not None
-    ]
+    computed = []
+    for kernel in report.kernels:
+        if kernel.implementation is not None:
+            computed.append(kernel)
     if launched:
         return _launches(report, launched)
     if computed:
         return _partitions(computed)
-    return count(len(report.kernels), "kernel") if report.kernels else ""
+    if report.kernels:
+        return count(len(report.kernels), "kernel")
+    return ""
 
 
 def _partitions(computed: Sequence[Kernel]) -> str:
@@ -343,11 +343,10 @@ def _launches(report: Report, launched: Sequence[Kernel]) -> str:
     rates = [kernel.gb_per_s.median for kernel in launched if kernel.gb_per_s]
     ms = sum(kernel.ms.median for kernel in launched if kernel.ms)
     text = f"{len(report.kernels):,}, median {_range(min(rates), max(rates), whole)} GB/s"
-    shares = [
-        kernel.peak_fraction
-        for kernel in launched
-        if kernel.peak_fraction is not None
-    ]
+    shares = []
+    for kernel in launched:
+        if kernel.peak_fraction is not None:
+            shares.append(kernel.peak_fraction)
     if shares and report.peak is not None:
         text += f" ({_of_peak(shares, report.peak)})"
     text += f", {milliseconds(ms)} for one launch of each"
@@ -369,7 +368,9 @@ def _of_peak(shares: Sequence[float], peak: Peak) -> str:
 
 
 def _range(low: float, high: float, write: Callable[[float], str]) -> str:
-    return write(high) if write(low) == write(high) else interval(low, high, write)
+    if write(low) == write(high):
+        return write(high)
+    return interval(low, high, write)
 
 
 def _speed(report: Report) -> Iterator[Text]:
@@ -485,11 +486,10 @@ def _fused_card(report: Report) -> Card:
     whose = f"{each.whose}: " if each is not None else ""
     report = each.report if each is not None else report
     cover, share = report.coverage, covered(report, percent)
-    named = [
-        f"{phases[phase]:,} {phase}"
-        for phase in ("forward", "backward")
-        if phases[phase]
-    ]
+    named = []
+    for phase in ("forward", "backward"):
+        if phases[phase]:
+            named.append(f"{phases[phase]:,} {phase}")
     groups = count(report.fusion_groups, "group") + (
         f": {', '.join(named)}" if named else ""
     )
@@ -548,11 +548,10 @@ def _why_card(context: ReportContext) -> Card:
         rows.append((Status(worst.code, Tone.BAD), Text(worst.message)))
     for reason in context.reasons[: _MOST - len(rows)]:
         rows.append((reason,))
-    first = (
-        context.report.findings[0].message
-        if context.report.findings
-        else "Nothing to explain."
-    )
+    if context.report.findings:
+        first = context.report.findings[0].message
+    else:
+        first = "Nothing to explain."
     return Card(
         "Why?", rows=tuple(rows), blocks=(Sentences(() if rows else (first,)),)
     )

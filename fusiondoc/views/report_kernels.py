@@ -175,16 +175,13 @@ def _parts_of_groups(report: Report) -> dict[str, str]:
         if not cuts:
             # Without launches in the log, the kernels are in the order of
             # compilation.
-            cuts = [
-                one.kernels
-                for one in group.instances
-                if len(one.kernels) == len(group.segments)
-            ]
+            cuts = []
+            for one in group.instances:
+                if len(one.kernels) == len(group.segments):
+                    cuts.append(one.kernels)
         for names in (names for names in cuts if len(names) > 1):
-            parts.update(
-                (name, f"{number}/{len(names)}")
-                for number, name in enumerate(names, 1)
-            )
+            for number, name in enumerate(names, 1):
+                parts[name] = f"{number}/{len(names)}"
     return parts
 
 
@@ -283,11 +280,10 @@ def code_in_words(kernel: Kernel) -> Iterator[str]:
     if traits is None:
         return
     if traits.vector_width is not None:
-        yield (
-            f"vectors of {traits.vector_width}"
-            if traits.vector_width > 1
-            else "no vectors"
-        )
+        if traits.vector_width > 1:
+            yield f"vectors of {traits.vector_width}"
+        else:
+            yield "no vectors"
     if traits.index_type is not None:
         yield f"{traits.index_type} indices"
     if traits.reductions:

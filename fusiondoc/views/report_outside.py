@@ -59,16 +59,13 @@ def unfused(context: ReportContext) -> Section:
     on_page = context.format is Formats.PAGE
     made = []
     for number, row in enumerate(rows[:MOST_IN_TABLE] if on_page else rows):
-        quotes = (
-            context.quotes(row.evidence, 1)
-            if on_page and number < MOST_QUOTING
-            else Quotes(())
-        )
-        above = (
-            _cause(row.reason, context.format)
-            if context.format is Formats.TERMINAL
-            else None
-        )
+        if on_page and number < MOST_QUOTING:
+            quotes = context.quotes(row.evidence, 1)
+        else:
+            quotes = Quotes(())
+        above = None
+        if context.format is Formats.TERMINAL:
+            above = _cause(row.reason, context.format)
         made.append(Row(_cells(row, context, quotes), above))
     table = Table(
         _COLUMNS,
@@ -89,7 +86,10 @@ def _in_order(context: ReportContext) -> Iterable[Unfused]:
     """Return the rows in order: on a terminal below their reasons; elsewhere first
     those that can be changed, by the bytes that they move."""
     if context.format is Formats.TERMINAL:
-        return [row for _, rows in by_reason(context.report) for row in rows]
+        ordered = []
+        for _, rows in by_reason(context.report):
+            ordered.extend(rows)
+        return ordered
     order = {reason.code: number for number, reason in enumerate(context.reasons)}
 
     def rank(row: Unfused) -> tuple[bool, int, int]:
@@ -115,11 +115,10 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
     def rank(rows: list[Unfused]) -> tuple[bool, int, tuple[int, str]]:
         first = rows[0]
         moved = sum(row.bytes_moved or 0 for row in rows)
-        loss = (
-            _mendable(first.reason)
-            if frontend_of_group(first.op) is TE
-            else (0, "")
-        )
+        if frontend_of_group(first.op) is TE:
+            loss = _mendable(first.reason)
+        else:
+            loss = 0, ""
         return not first.reason.stated, -moved, loss
 
     return [(rows[0].reason, rows) for rows in sorted(of_words.values(), key=rank)]
@@ -136,11 +135,10 @@ def _mendable(reason: Reason) -> tuple[int, str]:
 
 
 def _cause(reason: Reason, format_: Formats) -> ShownReason:
-    text = (
-        with_short_positions(reason.text)
-        if format_ is Formats.TERMINAL
-        else reason.text
-    )
+    if format_ is Formats.TERMINAL:
+        text = with_short_positions(reason.text)
+    else:
+        text = reason.text
     return ShownReason(reason.code, text, reason.stated)
 
 
@@ -174,4 +172,6 @@ def _operator(row: Unfused) -> str:
 def _layers_and_line(row: Unfused) -> str:
     where = where_called(row) or "-"
     layers = folded(row.layers)
-    return f"{layers}\n{where}" if layers else where
+    if layers:
+        return f"{layers}\n{where}"
+    return where

@@ -99,10 +99,10 @@ def _steps_on_a_terminal(report: Report) -> list[ListedChange]:
         (f.message for f in report.findings if f.severity == "error"), None
     )
     shared = _shared_command(report)
-    return [
-        _step(change, change.unlocks == problem, shared is not None)
-        for change in report.plan
-    ]
+    steps = []
+    for change in report.plan:
+        steps.append(_step(change, change.unlocks == problem, shared is not None))
+    return steps
 
 
 def _shared_command(report: Report) -> Command | None:

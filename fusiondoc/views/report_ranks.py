@@ -47,7 +47,10 @@ def ranks_merged(report: Report) -> Report:
     ranks = report.ranks
     if ranks is None or ranks.known_by == "devices":
         return report
-    others = {group for equal in ranks.groups for group in equal.groups[1:]}
+    others = set()
+    for equal in ranks.groups:
+        for group in equal.groups[1:]:
+            others.add(group)
     programs = []
     for program in report.programs:
         if not _all_in([node.group for node in program.nodes], others):
@@ -107,7 +110,9 @@ def ranks_where(report: Report, group: str) -> str | None:
     if report.ranks is None:
         return None
     there = report.ranks.of_group(group)
-    return rank_names(there) if there else None
+    if there:
+        return rank_names(there)
+    return None
 
 
 def of_ranks(ranks: Ranks) -> str:
@@ -162,10 +167,8 @@ def rank_sentences(report: Report) -> list[str]:
     lines += _differences(ranks)
     if not any(row.failed for row in ranks.rows):
         stopped = [row for row in ranks.rows if row.where is not None]
-        lines += [
-            f"rank {row.rank} {row.ended}, at {row.where}"
-            for row in stopped[:_MOST]
-        ]
+        for row in stopped[:_MOST]:
+            lines.append(f"rank {row.rank} {row.ended}, at {row.where}")
     lines += _slowest(ranks)
     if ranks.note:
         lines.append(ranks.note)
@@ -174,27 +177,26 @@ def rank_sentences(report: Report) -> list[str]:
 
 def _differences(ranks: Ranks) -> Iterator[str]:
     for difference in ranks.differences[:_MOST]:
-        yield (
-            f"{difference.text}: {difference.why}"
-            if difference.why
-            else difference.text
-        )
+        if difference.why:
+            yield f"{difference.text}: {difference.why}"
+        else:
+            yield difference.text
     more = len(ranks.differences) + ranks.differences_left_out - _MOST
     if more > 0:
-        has = (
-            f"the first {len(ranks.differences)}"
-            if ranks.differences_left_out
-            else "all"
-        )
+        if ranks.differences_left_out:
+            has = f"the first {len(ranks.differences)}"
+        else:
+            has = "all"
         yield f"{count(more, 'more difference')}: --format json has {has}"
 
 
 def _slowest(ranks: Ranks) -> Iterator[str]:
     if ranks.slowest_step is not None:
         yield "slowest by step: " + _slow(ranks.slowest_step)
-    kernels = [
-        kernel for kernel in ranks.slowest_kernels if kernel.ratio >= _SLOWER
-    ]
+    kernels = []
+    for kernel in ranks.slowest_kernels:
+        if kernel.ratio >= _SLOWER:
+            kernels.append(kernel)
     for kernel in kernels[:3]:
         yield f"slowest by kernel {kernel.what}: {_slow(kernel)}"
     if ranks.slowest_kernels and not kernels:

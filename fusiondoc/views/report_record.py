@@ -48,11 +48,10 @@ def expectations(report: Report) -> Section:
 
 
 def _expectation(row: Expectation) -> Item:
-    mark = (
-        Status("holds", Tone.GOOD, "✅")
-        if row.holds
-        else Status("broken", Tone.BAD, "❌")
-    )
+    if row.holds:
+        mark = Status("holds", Tone.GOOD, "✅")
+    else:
+        mark = Status("broken", Tone.BAD, "❌")
     position = row.file + (f":{row.line}" if row.line is not None else "")
     if row.code is not None and row.source is not None:  # not in the file
         position = row.source
@@ -93,11 +92,10 @@ def reproduce(report: Report) -> Section:
     typed = _shell(command) if command else None
     if typed is not None:
         blocks += [Heading("The command"), CodeBlock(typed, "Command")]
-    known = {
-        name: value
-        for name, value in report.target.environment_set.items()
-        if _SET.fullmatch(name)
-    }
+    known = {}
+    for name, value in report.target.environment_set.items():
+        if _SET.fullmatch(name):
+            known[name] = value
     exports = tuple(
         f"export {name}={shlex.quote(value)}" for name, value in known.items()
     )
@@ -113,7 +111,12 @@ def reproduce(report: Report) -> Section:
         blocks += [Heading("Options"), _facts(options.values_in_words())]
     knobs = []
     for knob in report.knobs:
-        live = "not known" if knob.live is None else "yes" if knob.live else "no"
+        if knob.live is None:
+            live = "not known"
+        elif knob.live:
+            live = "yes"
+        else:
+            live = "no"
         cells = (knob.name, knob.requested or "–", knob.effective or "–", live)
         knobs.append(Row(tuple(map(Text, cells))))
     if knobs:
@@ -133,12 +136,16 @@ def _in_words(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _bytes_of(value: str) -> str:
     number = whole_number(value)
-    return size(number) if number is not None else value
+    if number is None:
+        return value
+    return size(number)
 
 
 def _rate_of(value: str) -> str:
     number = figure(value)
-    return bandwidth(number) if number is not None else value
+    if number is None:
+        return value
+    return bandwidth(number)
 
 
 def _yes_or_no(value: str) -> str:
@@ -234,7 +241,7 @@ def _took(report: Report) -> tuple[str, ...]:
     child, overhead = report.timing.get("child"), report.timing.get("overhead")
     if child is None:
         return ()
-    added = (
-        f", {seconds(overhead)} added by fusiondoc" if overhead is not None else ""
-    )
+    added = ""
+    if overhead is not None:
+        added = f", {seconds(overhead)} added by fusiondoc"
     return (f"{seconds(child)} in the model's process{added}",)

@@ -120,9 +120,9 @@ def _annotation(mark: _Mark) -> Annotation:
     counts: dict[str, int] = {}
     for row in mark.outside:
         counts[row.op] = counts.get(row.op, 0) + row.count
-    named = [
-        op + (f" ×{times}" if times > 1 else "") for op, times in counts.items()
-    ]
+    named = []
+    for op, times in counts.items():
+        named.append(op + (f" ×{times}" if times > 1 else ""))
     more = " …" if len(named) > _MOST_OPERATORS else ""
     listed = ", ".join(named[:_MOST_OPERATORS]) + more
     return Annotation(

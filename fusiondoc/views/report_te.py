@@ -45,11 +45,9 @@ def te_plans(report: Report) -> Section:
         alike.setdefault(_plans_of(fuser), []).append((number, fuser))
     for several in list(alike.values())[:MOST_ROWS]:
         blocks += [Heading(_heading(several)), *_plans(several[0][1])]
-    notes = (
-        [f"... {len(alike) - MOST_ROWS} more: --format json has all"]
-        if len(alike) > MOST_ROWS
-        else []
-    )
+    notes = []
+    if len(alike) > MOST_ROWS:
+        notes = [f"... {len(alike) - MOST_ROWS} more: --format json has all"]
     for split in report.te.splits[:MOST_ROWS]:
         notes.append(
             f"{split.module} ({split.where}) separates the fusers around it"
@@ -69,16 +67,17 @@ def _phases(plan: TePlan) -> Iterator[tuple[str, Sequence[TeStep]]]:
 def _plans_of(fuser: TeFuser) -> object:
     """Return the key that is equal for fusers that are shown once: equal operators
     of equal lines with equal plans."""
-    plans = [
-        (
-            plan.recipe,
-            plan.training,
-            phase,
-            tuple((step.op, step.operators, step.group) for step in steps),
-        )
-        for plan in fuser.plans
-        for phase, steps in _phases(plan)
-    ]
+    plans = []
+    for plan in fuser.plans:
+        for phase, steps in _phases(plan):
+            plans.append(
+                (
+                    plan.recipe,
+                    plan.training,
+                    phase,
+                    tuple((step.op, step.operators, step.group) for step in steps),
+                )
+            )
     return tuple(
         (operator.op, operator.source) for operator in fuser.operators
     ), tuple(plans)
@@ -98,7 +97,12 @@ def _heading(alike: Sequence[tuple[int, TeFuser]]) -> str:
     source = next(
         (operator.source for operator in first.operators if operator.source), None
     )
-    where = f" of {folded(layers)}" if layers else f" ({source})" if source else ""
+    if layers:
+        where = f" of {folded(layers)}"
+    elif source:
+        where = f" ({source})"
+    else:
+        where = ""
     operators = ", ".join(operator.op for operator in first.operators)
     return f"Fuser{'s' * (len(alike) > 1)} {shown}{where}: {operators}"
 
@@ -164,9 +168,10 @@ def _time(time: TeTime | None) -> tuple[Cell, ...]:
 
 def _passes(passes: Sequence[TePass]) -> list[str]:
     """Return the sentences on the GPU time that all fusions of a pass save."""
-    without_fusion = {
-        (run.recipe, run.training): run for run in reversed(passes) if not run.fused
-    }
+    without_fusion = {}
+    for run in reversed(passes):
+        if not run.fused:
+            without_fusion[(run.recipe, run.training)] = run
     lines = []
     for run in passes:
         apart = without_fusion.get((run.recipe, run.training))

@@ -59,10 +59,9 @@ def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
     found: dict[tuple[int, str], dict[str, Speed]] = {}
     for row in report.speed:
         found.setdefault((row.inputs, row.phase), {})[row.way] = row
-    both = [
-        (ways.get("eager"), ways.get("fused") or ways.get("scripted"))
-        for ways in found.values()
-    ]
+    both = []
+    for ways in found.values():
+        both.append((ways.get("eager"), ways.get("fused") or ways.get("scripted")))
     return [pair for pair in both if pair != (None, None)]
 
 
@@ -128,15 +127,15 @@ def _compared(
         how_fast(eager, fused),
     ]
     if memory:
-        cells += [
-            Bytes(way.memory_bytes if way is not None else None)
-            for way in (eager, fused)
-        ]
+        for way in (eager, fused):
+            cells.append(Bytes(way.memory_bytes if way is not None else None))
     return Row(tuple(cells))
 
 
 def _median_of(way: Speed | None) -> Cell:
-    return UNKNOWN if way is None else Millis(way.ms.median, way.ms.min, way.ms.max)
+    if way is None:
+        return UNKNOWN
+    return Millis(way.ms.median, way.ms.min, way.ms.max)
 
 
 def _way(row: Speed) -> Row:
@@ -249,14 +248,13 @@ def time_line(report: Report) -> Section:
     steady = next(
         (one.index for one in report.iterations if one.stage == "steady"), None
     )
-    parts = (
-        [f"{count(profiling, 'pass')} went to profiling"]
-        if report.compiled is None
-        else []
-    )
-    parts.append(
-        f"steady from {steady}" if steady is not None else "none was steady"
-    )
+    parts = []
+    if report.compiled is None:
+        parts = [f"{count(profiling, 'pass')} went to profiling"]
+    if steady is not None:
+        parts.append(f"steady from {steady}")
+    else:
+        parts.append("none was steady")
     note = f"{'; '.join(parts)}."
     several = len({one.inputs for one in report.iterations}) > 1
     columns = [
@@ -267,7 +265,8 @@ def time_line(report: Report) -> Section:
         Column("took (median)", number=True),
         Column("new groups"),
     ]
-    columns += [Column("inputs", number=True)] if several else []
+    if several:
+        columns.append(Column("inputs", number=True))
     rows = tuple(_span(span, longest, report, several) for span in spans)
     return Section(
         "time", title, note, (Table(tuple(columns), rows),), formats=Formats.PAGE
@@ -285,11 +284,10 @@ def _span(
         and first.index <= group.iteration <= last.index
         and group.phase in (None, first.phase)
     )
-    numbers = (
-        str(first.index)
-        if first.index == last.index
-        else f"{first.index}–{last.index}"
-    )
+    if first.index == last.index:
+        numbers = str(first.index)
+    else:
+        numbers = f"{first.index}–{last.index}"
     stage = first.stage or ""
     drawn = took is not None and longest > 0
     return Row(
@@ -327,7 +325,9 @@ def _spans(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
 def _median(span: Sequence[Iteration]) -> float | None:
     """Return the median in milliseconds."""
     known = [one.seconds * 1e3 for one in span if one.seconds is not None]
-    return float(median(known)) if known else None
+    if known:
+        return float(median(known))
+    return None
 
 
 _SHAPES = (
@@ -353,4 +353,6 @@ def shapes(report: Report) -> Section:
 
 
 def _in_ms(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e3
+    if seconds is None:
+        return None
+    return seconds * 1e3

@@ -38,9 +38,9 @@ def runtimes_in_words(group: Group) -> str:
 def _others(compiled: int) -> str:
     """Return the remark that equal nodes with scopes of their own are compiled
     separately."""
-    return (
-        "" if compiled < 2 else f" (its nodes are compiled apart, {compiled} times)"
-    )
+    if compiled < 2:
+        return ""
+    return f" (its nodes are compiled apart, {compiled} times)"
 
 
 def _compiled_again(runtimes: Sequence[GroupRuntime]) -> str:
@@ -51,11 +51,9 @@ def _compiled_again(runtimes: Sequence[GroupRuntime]) -> str:
 
 def _runtime(runtime: GroupRuntime) -> str:
     kernels = " + ".join(runtime.kernels)
-    return (
-        kernels
-        if runtime.runs is None
-        else f"{kernels} in {count(runtime.runs, 'run')}"
-    )
+    if runtime.runs is None:
+        return kernels
+    return f"{kernels} in {count(runtime.runs, 'run')}"
 
 
 def guard_in_words(group: Group) -> str:
@@ -78,9 +76,9 @@ def _inputs(misses: Sequence[GuardMiss]) -> str:
         alike.setdefault((miss.what, miss.expected, miss.seen), []).append(
             miss.input
         )
-    named = [
-        _alike(inputs, *differs) for differs, inputs in list(alike.items())[:_MOST]
-    ]
+    named = []
+    for differs, inputs in list(alike.items())[:_MOST]:
+        named.append(_alike(inputs, *differs))
     more = [f"{len(alike) - _MOST} more differences"] if len(alike) > _MOST else []
     return ", ".join(named + more)
 

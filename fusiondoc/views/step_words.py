@@ -66,6 +66,6 @@ def remarks(report: Report) -> list[str]:
 
 def takes(time: Time | None) -> str | None:
     """Return the time of a row, ``1.2 ms (4 %)``."""
-    return (
-        None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"
-    )
+    if time is None:
+        return None
+    return f"{milliseconds(time.ms)} ({share(time.share)})"

@@ -112,10 +112,10 @@ def suite_document(suite: Suite) -> Document:
 def device(suite: Suite) -> str:
     """Return the GPU's name, or ``CPU``."""
     benches = [case.bench for case in suite.cases if case.bench is not None]
-    return next(
-        (device_of(bench) for bench in benches if bench.environment.get("gpu")),
-        "CPU",
-    )
+    for bench in benches:
+        if bench.environment.get("gpu"):
+            return device_of(bench)
+    return "CPU"
 
 
 def verdict(suite: Suite) -> str:
@@ -240,10 +240,10 @@ def _measured(
     measure: Measure,
 ) -> list[Cell | None]:
     """Return the measure of each variant; None if there is none."""
-    return [
-        measure(bench, variants[name]) if name in variants else None
-        for name in names
-    ]
+    cells = []
+    for name in names:
+        cells.append(measure(bench, variants[name]) if name in variants else None)
+    return cells
 
 
 def _measured_variants(suite: Suite, measure: Measure) -> list[str]:
@@ -273,7 +273,9 @@ def _of_phase(phase: str, cell: Callable[[BenchPhase], Cell | None]) -> Measure:
 
     def measure(_: Bench, variant: BenchVariant) -> Cell | None:
         timed = phase_of(variant, phase)
-        return cell(timed) if timed is not None else None
+        if timed is None:
+            return None
+        return cell(timed)
 
     return measure
 
@@ -321,7 +323,9 @@ def _device_time(phase: str) -> Measure:
 
 
 def _eager_memory(_: Bench, eager: BenchVariant) -> Cell | None:
-    return Bytes(eager.peak_bytes) if eager.peak_bytes is not None else None
+    if eager.peak_bytes is None:
+        return None
+    return Bytes(eager.peak_bytes)
 
 
 def _memory(bench: Bench, variant: BenchVariant) -> Cell | None:
@@ -345,11 +349,15 @@ def _busy(phase: str) -> Measure:
 
 def _groups(_: Bench, variant: BenchVariant) -> Cell | None:
     text = words.groups(variant)
-    return None if text == "-" or not variant.available else Text(text)
+    if text == "-" or not variant.available:
+        return None
+    return Text(text)
 
 
 def _recompiles(_: Bench, variant: BenchVariant) -> Cell | None:
-    return Count(variant.recompiles, Tone.DOUBTFUL) if variant.recompiles else None
+    if variant.recompiles:
+        return Count(variant.recompiles, Tone.DOUBTFUL)
+    return None
 
 
 def _torch(suite: Suite, interpreter: str) -> str:
@@ -359,11 +367,9 @@ def _torch(suite: Suite, interpreter: str) -> str:
 def interpreter_short(suite: Suite, interpreter: str) -> str:
     """Return ``torch 2.1.2`` if no other interpreter has it; else the full name."""
     short = {one: one.rpartition(", ")[2] for one in suite.interpreters()}
-    return (
-        short[interpreter]
-        if list(short.values()).count(short[interpreter]) == 1
-        else interpreter
-    )
+    if list(short.values()).count(short[interpreter]) == 1:
+        return short[interpreter]
+    return interpreter
 
 
 def _ratios(suite: Suite) -> Iterator[Bars]:
@@ -380,9 +386,9 @@ def _ratios(suite: Suite) -> Iterator[Bars]:
         for phase in words.phases(bench):
             for interpreter in words.interpreters(bench):
                 bars = _ratio_bars(bench, phase, interpreter)
-                where = (
-                    f", {interpreter_short(suite, interpreter)}" if several else ""
-                )
+                where = ""
+                if several:
+                    where = f", {interpreter_short(suite, interpreter)}"
                 if bars:
                     yield Bars(case.name, f"{phase}{where}", bars)
 
@@ -491,7 +497,8 @@ def figures(suite: Suite) -> list[Figure]:
     for published, measured in found.items():
         case = "the most" if "*" in published.case else published.case
         name = f"{case}, {published.variant}, {published.phase}"
-        name += ", memory" if published.measure == MEMORY else ""
+        if published.measure == MEMORY:
+            name += ", memory"
         here = tuple(
             (interpreter_short(suite, one.interpreter), _here(one))
             for one in measured
@@ -504,7 +511,9 @@ def _here(one: Beside) -> str:
     text = ratio(one.value)
     if one.low is not None and one.high is not None:
         text += f" ({interval(one.low, one.high)})"
-    return f"{text} with {one.case}" if "*" in one.published.case else text
+    if "*" in one.published.case:
+        return f"{text} with {one.case}"
+    return text
 
 
 def _published(suite: Suite) -> Iterator[Section]:
@@ -570,11 +579,10 @@ def remarks(suite: Suite) -> list[str]:
 
 
 def _compiled_in_each_call(suite: Suite) -> str | None:
-    each = [
-        variant
-        for _, variant in suite.variants()
-        if variant.name == EACH_CALL and variant.recompiles
-    ]
+    each = []
+    for _, variant in suite.variants():
+        if variant.name == EACH_CALL and variant.recompiles:
+            each.append(variant)
     if not each:
         return None
     most = max(variant.recompiles or 0 for variant in each)

@@ -75,9 +75,13 @@ def verdict(survey: Survey) -> str:
     text = (
         f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
     )
-    gone = {group for one in survey.gone for group in one.groups}
+    gone = set()
+    for one in survey.gone:
+        for group in one.groups:
+            gone.add(group)
     text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
-    text += f", {survey.moved:,} moved to other lines" if survey.moved else ""
+    if survey.moved:
+        text += f", {survey.moved:,} moved to other lines"
     slow = len(survey.outliers) + survey.outliers_left_out
     return text + (f", {count(slow, 'slow kernel')}" if slow else "")
 

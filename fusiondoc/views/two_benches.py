@@ -101,11 +101,10 @@ def _change(change: BenchChange) -> str:
 
 
 def _remarks(comparison: BenchComparison) -> Iterator[str]:
-    eager = [
-        one
-        for one in comparison.changes
-        if one.variant == EAGER and one.change in _TONES
-    ]
+    eager = []
+    for one in comparison.changes:
+        if one.variant == EAGER and one.change in _TONES:
+            eager.append(one)
     if eager:
         how = " and ".join(dict.fromkeys(one.change for one in eager))
         by = ", ".join(ratio(one.ratio.value) for one in eager[:_MOST_NAMED])
