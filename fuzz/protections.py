@@ -254,8 +254,8 @@ TAKEN = (
         "functions in Python files",
         _NAMED + "test_functions_are_looked_for_in_python_files_only",
         "expectations/source_lines.py",
-        'if file.endswith(".py") else None',
-        "if file else None",
+        'if file.endswith(".py"):',
+        "if file:",
     ),
     Taken(
         "files read within a bound",
@@ -310,8 +310,8 @@ TAKEN = (
         "edits of captures of others",
         "test_commands_to_copy.py::test_copies_of_a_capture_of_another_make_no_edits",
         "diagnosis/planned_changes.py",
-        "return edits if context.request is None or context.own else ()",
-        "return edits",
+        "if context.request is None or context.own:",
+        "if True:",
     ),
     Taken(
         "commands of saved reports",
@@ -331,8 +331,8 @@ TAKEN = (
         "commands on a page",
         "test_commands_to_copy.py::test_a_page_offers_no_other_command_or_variable",
         "views/report_record.py",
-        "for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}",
-        "for name, value in report.target.environment_set.items()}",
+        "if _SET.fullmatch(name): known[name] = value",
+        "known[name] = value",
     ),
     Taken(
         "a project's file trusts nobody",

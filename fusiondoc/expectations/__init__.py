@@ -46,7 +46,8 @@ class RequiredCount:
         if self.at_least == self.at_most:
             return str(self.at_least)
         parts = [f"at least {self.at_least}"] if self.at_least is not None else []
-        parts += [f"at most {self.at_most}"] if self.at_most is not None else []
+        if self.at_most is not None:
+            parts.append(f"at most {self.at_most}")
         return " and ".join(parts)
 
 
@@ -305,12 +306,13 @@ def instances_in(group: Group, patterns: Sequence[str]) -> tuple[Instance, ...]:
     all instances without a pattern."""
     if not patterns:
         return group.instances
-    return tuple(
-        instance
-        for instance in group.instances
-        if instance.layer is not None
-        and any(is_in_layer(instance.layer, pattern) for pattern in patterns)
-    )
+    instances = []
+    for instance in group.instances:
+        if instance.layer is not None and any(
+            is_in_layer(instance.layer, pattern) for pattern in patterns
+        ):
+            instances.append(instance)
+    return tuple(instances)
 
 
 def is_in_layer(layer: str, pattern: str) -> bool:

@@ -17,11 +17,11 @@ def applying(
     expectations: Expectations, report: Report
 ) -> list[ExpectationSection]:
     """The sections that apply to the run of the report."""
-    return [
-        section
-        for section in expectations.sections
-        if why_not(section.when, report) is None
-    ]
+    sections = []
+    for section in expectations.sections:
+        if why_not(section.when, report) is None:
+            sections.append(section)
+    return sections
 
 
 def why_not(when: When, report: Report) -> str | None:

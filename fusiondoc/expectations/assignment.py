@@ -60,9 +60,11 @@ class Assignment:
     @property
     def claimed(self) -> frozenset[str]:
         """Groups of which all instances fulfil an expectation."""
-        return frozenset(
-            name for name, instances in self.free.items() if not instances
-        )
+        names = set()
+        for name, instances in self.free.items():
+            if not instances:
+                names.add(name)
+        return frozenset(names)
 
 
 def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
@@ -77,24 +79,19 @@ def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
     kernels = {kernel.id: kernel for kernel in report.kernels}
     matched = []
     for expectation in wanted:
-        fulfil = [
-            _first(group, known)
-            for group in report.groups
-            if not mismatches(group, expectation, kernels)
-        ]
+        fulfil = []
+        for group in report.groups:
+            if not mismatches(group, expectation, kernels):
+                fulfil.append(_first(group, known))
         heads = tuple({head.id: head for head in fulfil}.values())
         number = sum(len(instances_in(head, expectation.layer)) for head in heads)
-        number += (
-            0
-            if expectation.layer
-            else sum(head.instances_left_out for head in heads)
-        )
+        if not expectation.layer:
+            number += sum(head.instances_left_out for head in heads)
         matched.append(Matched(expectation, heads, number))
-    free = {
-        group.id: set(range(len(group.instances)))
-        for group in report.groups
-        if _first(group, known) is group
-    }
+    free = {}
+    for group in report.groups:
+        if _first(group, known) is group:
+            free[group.id] = set(range(len(group.instances)))
     found = Assignment(matched, free)
     _claim(found)
     _give_nearest(found, report)
@@ -128,9 +125,10 @@ def _claim(found: Assignment) -> None:
     """Remove claimed instances from the free ones. An expectation that names all
     operators claims all groups that fulfil it; the others then claim as many as
     they need, preferring groups that no unfulfilled expectation could use."""
-    claiming = [
-        matched for matched in found.matched if matched.wanted.count.at_most != 0
-    ]
+    claiming = []
+    for matched in found.matched:
+        if matched.wanted.count.at_most != 0:
+            claiming.append(matched)
     needed: dict[str, set[int]] = {name: set() for name in found.free}
     for matched in claiming:
         if matched.is_whole:
@@ -189,17 +187,19 @@ def _claim_needed(
 def _instances(group: Group, wanted: GroupExpectation) -> set[int]:
     """Indices of the instances of a group that count for an expectation."""
     inside = set(map(id, instances_in(group, wanted.layer)))
-    return {
-        index
-        for index, instance in enumerate(group.instances)
-        if id(instance) in inside
-    }
+    instances = set()
+    for index, instance in enumerate(group.instances):
+        if id(instance) in inside:
+            instances.add(index)
+    return instances
 
 
 def _likeness(group: Group, wanted: GroupExpectation) -> float:
     """Share of operators in common, from 0 to 1."""
     total = len(group.ops) + len(wanted.ops)
-    return 2 * common(group.ops, wanted.ops) / total if total else 0.0
+    if total:
+        return 2 * common(group.ops, wanted.ops) / total
+    return 0.0
 
 
 def _give_nearest(found: Assignment, report: Report) -> None:
@@ -274,14 +274,10 @@ def _only_too_slow(
     fulfil other expectations too."""
     if wanted.speed == RequiredSpeed():
         return None
-    return next(
-        (
-            g
-            for g in report.groups
-            if {m.what for m in mismatches(g, wanted, kernels)} == {"speed"}
-        ),
-        None,
-    )
+    for g in report.groups:
+        if {m.what for m in mismatches(g, wanted, kernels)} == {"speed"}:
+            return g
+    return None
 
 
 def _likely(

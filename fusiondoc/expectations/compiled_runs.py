@@ -52,11 +52,10 @@ def check_compiled(
     """
     unknown = unknown_without_plan(report)
     for made in _outcomes(section, report, outcome):
-        yield (
-            made
-            if unknown is None
-            else replace(made, holds=False, found=unknown, why=None)
-        )
+        if unknown is None:
+            yield made
+        else:
+            yield replace(made, holds=False, found=unknown, why=None)
 
 
 def _outcomes(
@@ -180,9 +179,9 @@ def _shown(found: AtLines) -> str:
 
 def _kernel_in_words(wanted: OneKernel) -> str:
     lines = ", ".join(map(str, wanted.source))
-    ops = (
-        f"{', '.join(map(without_namespace, wanted.ops))} of " if wanted.ops else ""
-    )
+    ops = ""
+    if wanted.ops:
+        ops = f"{', '.join(map(without_namespace, wanted.ops))} of "
     phase = f" in the {wanted.phase} pass" if wanted.phase != "forward" else ""
     return f"{ops}{lines} in one kernel{phase}"
 
@@ -192,9 +191,10 @@ def _is_whole(kernel: KernelAtLines, wanted: OneKernel, found: AtLines) -> bool:
     names every operator that any kernel has at these lines."""
     if wanted.ops:
         return not Counter(wanted.ops) - Counter(node.op for node in kernel.nodes)
-    every = {
-        _name_and_line(node) for other in found.kernels for node in other.nodes
-    }
+    every = set()
+    for other in found.kernels:
+        for node in other.nodes:
+            every.add(_name_and_line(node))
     return every == {_name_and_line(node) for node in kernel.nodes}
 
 
@@ -208,11 +208,10 @@ def _computes_again(
     """True if a complete kernel computes the operators too: the compiler repeats
     cheap ones in each reader."""
     for other in whole:
-        repeated = {
-            (row.op, row.user_source)
-            for row in compiled.computed_again
-            if {kernel.group.id, other.group.id} <= set(row.groups)
-        }
+        repeated = set()
+        for row in compiled.computed_again:
+            if {kernel.group.id, other.group.id} <= set(row.groups):
+                repeated.add((row.op, row.user_source))
         if {_name_and_line(node) for node in kernel.nodes} <= repeated:
             return True
     return False
@@ -240,10 +239,9 @@ def _joins(boundary: Boundary, ids: frozenset[str], rows: set[int | None]) -> bo
 
 
 def _boundary_in_words(boundary: Boundary, report: Report) -> str:
-    ends = [
-        end.group or without_namespace(end.op)
-        for end in (boundary.producer, boundary.consumer)
-    ]
+    ends = []
+    for end in (boundary.producer, boundary.consumer):
+        ends.append(end.group or without_namespace(end.op))
     size = f"{boundary.bytes:,} bytes" if boundary.bytes is not None else "a tensor"
     go = "go" if boundary.bytes is not None else "goes"
     cause = boundary.cause
@@ -260,7 +258,10 @@ def _is_cached(report: Report) -> bool:
 
 
 def _why_no_lines(report: Report) -> str | None:
-    lines = [node.user_source for group in report.groups for node in group.nodes]
+    lines = []
+    for group in report.groups:
+        for node in group.nodes:
+            lines.append(node.user_source)
     if any(lines):
         return None
     return "the log shows no lines of the program: TORCH_LOGS=post_grad_graphs does, and TORCH_TRACE"
@@ -292,18 +293,16 @@ def graphs_at(limits: GraphLimits, report: Report) -> list[CompiledGraphRow]:
     groups."""
     compiled = report.compiled
     graphs = compiled.graphs if compiled is not None else ()
-    there = [
-        graph
-        for graph in graphs
-        if (graph.phase or "forward") == limits.phase and not graph.failed
-    ]
+    there = []
+    for graph in graphs:
+        if (graph.phase or "forward") == limits.phase and not graph.failed:
+            there.append(graph)
     if not limits.source:
         return there
-    ids = {
-        group.id
-        for group in report.groups
-        if any(_is_at(line_of(node), limits.source) for node in group.nodes)
-    }
+    ids = set()
+    for group in report.groups:
+        if any(_is_at(line_of(node), limits.source) for node in group.nodes):
+            ids.add(group.id)
     return [graph for graph in there if ids & set(graph.groups)]
 
 
@@ -400,7 +399,10 @@ def _recompiles(
     if compiled is None:
         return outcome("max_recompiles", False, expected, _NOT_COMPILED, None, None)
     number = sum(row.count for row in compiled.recompiles)
-    guards = [guard for row in compiled.recompiles for guard in row.guards]
+    guards = []
+    for row in compiled.recompiles:
+        for guard in row.guards:
+            guards.append(guard)
     why = f"a guard failed: {'; '.join(guards[:_MOST_NAMED])}" if guards else None
     return outcome(
         "max_recompiles", number <= most, expected, str(number), why, number
@@ -417,11 +419,10 @@ def _fallbacks(
     known: Sequence[str], report: Report, outcome: Make
 ) -> ExpectationOutcome:
     names = ", ".join(map(without_namespace, known))
-    expected = (
-        f"no operator but {names} in eager code"
-        if known
-        else "no operator in eager code"
-    )
+    if known:
+        expected = f"no operator but {names} in eager code"
+    else:
+        expected = "no operator in eager code"
     if report.compiled is None:
         return outcome("may_fall_back", False, expected, _NOT_COMPILED, None, None)
     rows = fallback_rows(report)
@@ -448,11 +449,10 @@ def _all_bytes(
     if compiled is None:
         return outcome("bytes_at_most", False, expected, _NOT_COMPILED, None, None)
     value = all_bytes(compiled)
-    found = (
-        f"{value:,}"
-        if value is not None
-        else f"unknown: {_no_bytes(compiled.graphs)}"
-    )
+    if value is not None:
+        found = f"{value:,}"
+    else:
+        found = f"unknown: {_no_bytes(compiled.graphs)}"
     return outcome(
         "bytes_at_most",
         value is not None and value <= most,

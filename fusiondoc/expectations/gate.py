@@ -42,18 +42,19 @@ def gate(
 ) -> list[Expectation]:
     """The same as rows of the report; broken ones with their line of the program.
     Args: file: the file of expectations."""
-    return [
-        _row(outcome, section, report, file) for outcome in hold(section, report)
-    ]
+    expectations = []
+    for outcome in hold(section, report):
+        expectations.append(_row(outcome, section, report, file))
+    return expectations
 
 
 def switched_off(report: Report) -> list[Finding]:
     """The findings on switches that turn off the fuser of the whole run."""
-    return [
-        finding
-        for finding in report.findings
-        if finding.code == FUSER_OFF and not finding.ops
-    ]
+    findings = []
+    for finding in report.findings:
+        if finding.code == FUSER_OFF and not finding.ops:
+            findings.append(finding)
+    return findings
 
 
 def _failed(
@@ -110,9 +111,9 @@ def _row(
     code = outcome.path[-1] if outcome.path else None
     if code in (FUSER_OFF, FUSER_FAILED):
         return replace(row, source=outcome.value.source, code=str(code))
-    return (
-        row if row.holds else replace(row, source=_cause(outcome, section, report))
-    )
+    if row.holds:
+        return row
+    return replace(row, source=_cause(outcome, section, report))
 
 
 def _cause(
@@ -155,11 +156,10 @@ def _of_module(
         (module.layer for module in section.modules if module.path == outcome.path),
         "",
     )
-    rows = [
-        row
-        for row in outside(report)
-        if any(is_in_layer(layer, pattern) for layer in row.layers)
-    ]
+    rows = []
+    for row in outside(report):
+        if any(is_in_layer(layer, pattern) for layer in row.layers):
+            rows.append(row)
     return _worst(rows)
 
 
@@ -171,11 +171,10 @@ def _of_findings(
     allowed = "allow" in outcome.path
     if not allowed:
         names = [wanted.forbid[int(outcome.path[-1])]]
-    hits = [
-        f
-        for f in report.findings
-        if any(is_named(f, name) for name in names) != allowed
-    ]
+    hits = []
+    for f in report.findings:
+        if any(is_named(f, name) for name in names) != allowed:
+            hits.append(f)
     return next((finding.source for finding in hits if finding.source), None)
 
 
@@ -203,18 +202,20 @@ def _of_breaks(
     _: ExpectationOutcome, section: ExpectationSection, report: Report
 ) -> str | None:
     rows = own_breaks(report.compiled) if report.compiled is not None else []
-    return next(
-        (row.user_source for row in rows if row.user_source is not None), None
-    )
+    for row in rows:
+        if row.user_source is not None:
+            return row.user_source
+    return None
 
 
 def _of_recompiles(
     _: ExpectationOutcome, section: ExpectationSection, report: Report
 ) -> str | None:
     rows = report.compiled.recompiles if report.compiled is not None else ()
-    return next(
-        (row.user_source for row in rows if row.user_source is not None), None
-    )
+    for row in rows:
+        if row.user_source is not None:
+            return row.user_source
+    return None
 
 
 def _of_eager_operators(

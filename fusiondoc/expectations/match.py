@@ -43,11 +43,9 @@ def check(section: ExpectationSection, report: Report) -> list[ExpectationOutcom
             _group(found, index, written, moved.get(index), report, section)
         )
     outcomes += check_whole(now, section, report, found)
-    return (
-        _without_backward(section, outcomes)
-        if lacks_backward(section, report)
-        else outcomes
-    )
+    if lacks_backward(section, report):
+        return _without_backward(section, outcomes)
+    return outcomes
 
 
 def _target(section: ExpectationSection) -> Iterable[ExpectationOutcome]:
@@ -119,11 +117,9 @@ def _group(
     number = matched.number + (moved.number if moved is not None else 0)
     fulfilling = (*matched.groups, *(moved.groups if moved is not None else ()))
     groups = {group.id: group for group in fulfilling}
-    unknown = (
-        unknown_without_plan(report)
-        if not number and wanted.count.holds(0)
-        else None
-    )
+    unknown = None
+    if not number and wanted.count.holds(0):
+        unknown = unknown_without_plan(report)
     holds = unknown is None and wanted.count.holds(number)
     shown, why, near = _shown(matched, groups, number, holds), None, None
     if not holds and matched.lacking:
@@ -156,7 +152,9 @@ def _group(
 
 
 def _nearest(matched: Matched) -> list[Group]:
-    return [matched.nearest] if matched.nearest is not None else []
+    if matched.nearest is None:
+        return []
+    return [matched.nearest]
 
 
 def _expected(wanted: GroupExpectation, written: GroupExpectation) -> str:
@@ -197,7 +195,8 @@ def _other_names(
         notes.append(new_name(written.layer, wanted.layer))
     if moved is not None:
         names.update(moved.names)
-        notes += [moved.note] if moved.note else []
+        if moved.note:
+            notes.append(moved.note)
     return names, notes
 
 
@@ -213,5 +212,7 @@ def _shown(
         texts.append(group.id + times if holds else instances(group, these))
     shown = ", ".join(texts)
     if number > 1 or matched.wanted.count.at_most is not None:
-        return f"{number} ({shown})" if groups else "0 ()"
+        if groups:
+            return f"{number} ({shown})"
+        return "0 ()"
     return shown or "none"

@@ -92,11 +92,9 @@ def where_is(
             of_others = _is_of_others(report, op, at.phase, claimed)
             found.append(Missing(op, "absent", phase=at.phase, of_others=of_others))
         elif isinstance(best, Unfused):
-            layer = (
-                folded(best.layers)
-                if _apart(best.layers, here.layers) or not here.layers
-                else ""
-            )
+            layer = ""
+            if _apart(best.layers, here.layers) or not here.layers:
+                layer = folded(best.layers)
             found.append(
                 Missing(
                     op,
@@ -108,15 +106,16 @@ def where_is(
             )
         else:
             other, node = best
-            rows = (
-                neighbours.between(group.id, other.id) if group is not None else ()
-            )
+            if group is not None:
+                rows = neighbours.between(group.id, other.id)
+            else:
+                rows = ()
             between = sorted(rows, key=_weight) or _on_lines_between(
                 report, at.anchor, node
             )
-            layer = (
-                folded(other.layers) if _apart(other.layers, here.layers) else ""
-            )
+            layer = ""
+            if _apart(other.layers, here.layers):
+                layer = folded(other.layers)
             stands_as = _other_name(node.op, op)
             found.append(
                 Missing(
@@ -140,13 +139,17 @@ def _is_of_others(
 
 
 def _other_name(there: str, wanted: str) -> str | None:
-    return there if there != wanted else None
+    if there != wanted:
+        return there
+    return None
 
 
 def other_form(op: str) -> str:
     """The in-place form of an operator, or the other way round: ``aten::mul_`` for
     ``aten::mul`` and back."""
-    return op[:-1] if op.endswith("_") else op + "_"
+    if op.endswith("_"):
+        return op[:-1]
+    return op + "_"
 
 
 def _weight(row: Unfused) -> tuple[int, bool]:
@@ -268,10 +271,10 @@ def _anchor(group: Group | None, before: int | None) -> Source | None:
     if group is None:
         return None
     near = group.nodes[before::-1] if before is not None else group.nodes
-    return next(
-        (line for line in map(line_of, (*near, *group.nodes)) if line is not None),
-        None,
-    )
+    for line in map(line_of, (*near, *group.nodes)):
+        if line is not None:
+            return line
+    return None
 
 
 def _best(
@@ -309,7 +312,9 @@ def _best(
 
 
 def _identity(found: _Found) -> int:
-    return id(found) if isinstance(found, Unfused) else id(found[1])
+    if isinstance(found, Unfused):
+        return id(found)
+    return id(found[1])
 
 
 def same_phase(phase: str | None, other: str | None) -> bool:

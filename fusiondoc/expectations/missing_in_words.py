@@ -13,7 +13,9 @@ _MOST_NAMED = 3
 
 def without_namespace(op: str) -> str:
     """``add`` for ``aten::add``; other namespaces are unchanged."""
-    return op[len("aten::") :] if op.startswith("aten::") else op
+    if op.startswith("aten::"):
+        return op[len("aten::") :]
+    return op
 
 
 def reason_of(row: Unfused) -> str:
@@ -33,9 +35,10 @@ def sentences(operators: Sequence[Missing]) -> list[str]:
         if missing.row is not None:
             here = _not_fused(missing.row, missing.layer)
         else:
-            here = (
-                missing.group.id if missing.group is not None else _absent(missing)
-            )
+            if missing.group is not None:
+                here = missing.group.id
+            else:
+                here = _absent(missing)
         key = (
             here,
             missing.layer,
@@ -100,10 +103,9 @@ def _in_group(these: Sequence[Missing], explained: Sequence[Unfused]) -> str:
         )
         text += f", split off by {' and '.join(names[:_MOST_NAMED])}"
         if not any(first is row for row in explained):
-            which = (
-                "which"
-                if len(names) == 1
-                else f"of which {without_namespace(first.op)}"
-            )
+            if len(names) == 1:
+                which = "which"
+            else:
+                which = f"of which {without_namespace(first.op)}"
             text += f", {which} is not fused: {reason_of(first)}"
     return text

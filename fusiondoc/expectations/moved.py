@@ -87,17 +87,18 @@ def _lacking(
 ) -> dict[int, Matched]:
     """Index of an expectation -> its groups, if those are too few; empty if the
     section does not cover all groups, or if there are too many."""
-    lacking = {
-        index: matched
-        for index, matched in enumerate(found.matched)
-        if matched.lacking
-    }
+    lacking = {}
+    for index, matched in enumerate(found.matched):
+        if matched.lacking:
+            lacking[index] = matched
     more = sum(matched.more for matched in found.matched if matched.is_whole)
     are_named = all(
         matched.is_whole and matched.lacking <= _MOST_INSTANCES
         for matched in lacking.values()
     )
-    return lacking if are_named and has_its_number(section, report, more) else {}
+    if are_named and has_its_number(section, report, more):
+        return lacking
+    return {}
 
 
 def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
@@ -145,11 +146,16 @@ def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
 def alike(section: ExpectationSection, report: Report) -> float:
     """Share of equal groups among the groups that a section names in full and those
     of a run, from 0 to 1."""
-    wanted = [
-        as_group(group, min(group.count.at_least or 0, _MOST_INSTANCES), str(index))
-        for index, group in enumerate(section.groups)
-        if group.ops and group.order != "contains"
-    ]
+    wanted = []
+    for index, group in enumerate(section.groups):
+        if group.ops and group.order != "contains":
+            wanted.append(
+                as_group(
+                    group,
+                    min(group.count.at_least or 0, _MOST_INSTANCES),
+                    str(index),
+                )
+            )
     there = [group for group in report.groups if group.respecialises is None]
     equal = total = 0
     for cluster in clusters(wanted, there):
@@ -159,7 +165,9 @@ def alike(section: ExpectationSection, report: Report) -> float:
             and cluster.a[0].ops == cluster.b[0].ops
         ):
             equal += 2
-    return equal / total if total else 0.0
+    if total:
+        return equal / total
+    return 0.0
 
 
 _MOST_INSTANCES = 1000
@@ -210,9 +218,9 @@ def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
 def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
     heads = tuple({group.id: group for group in groups}.values())
     names = _names_now(wanted, heads)
-    notes = [
-        new_name(_before(wanted, key), values) for key, values in names.items()
-    ]
+    notes = []
+    for key, values in names.items():
+        notes.append(new_name(_before(wanted, key), values))
     if not any(same_operators(group.ops, wanted) for group in heads):
         part = one_more(wanted.ops, heads[0].ops)
         if part is not None:
@@ -225,7 +233,9 @@ def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
 
 def _before(wanted: GroupExpectation, key: str) -> tuple[object, ...]:
     values = getattr(wanted, key)
-    return values if isinstance(values, tuple) else (values,)
+    if isinstance(values, tuple):
+        return values
+    return (values,)
 
 
 def _names_now(
@@ -234,18 +244,18 @@ def _names_now(
     """The conditions on names that do not hold for the groups, each with names that
     would hold."""
     names: dict[str, tuple[str, ...]] = {}
-    lines = [
-        line
-        for group in groups
-        for line in map(line_of, group.nodes)
-        if line is not None
-    ]
+    lines = []
+    for group in groups:
+        for line in map(line_of, group.nodes):
+            if line is not None:
+                lines.append(line)
     sources = [_source_now(source, lines) for source in wanted.source]
     if sources != [str(source) for source in wanted.source]:
         names["source"] = tuple(dict.fromkeys(sources))
-    around = [
-        known for known in map(names_at, dict.fromkeys(lines)) if known is not None
-    ]
+    around = []
+    for known in map(names_at, dict.fromkeys(lines)):
+        if known is not None:
+            around.append(known)
     function = _name_now(wanted.function, [name for name, _ in around])
     if function is not None:
         names["function"] = (function,)

@@ -117,11 +117,10 @@ def near_miss(
             outside,
         )
         return NearMiss(wanted, None, (), missing, (), ())
-    found = (
-        _as_sets(wanted, group)
-        if wanted.order == "set"
-        else _in_order(wanted, group)
-    )
+    if wanted.order == "set":
+        found = _as_sets(wanted, group)
+    else:
+        found = _in_order(wanted, group)
     conditions = tuple(
         m for m in mismatches(group, wanted, kernels) if m.what != "operators"
     )
@@ -161,9 +160,10 @@ def _in_order(wanted: GroupExpectation, group: Group) -> _Compared:
             spare[op] -= 1  # it is there, in another order
         else:
             lacking.append((op, before))
-    extra = (
-        tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
-    )
+    if wanted.order == "sequence" and wanted.ops:
+        extra = tuple(spare.elements())
+    else:
+        extra = ()
     return _Compared(tuple(wanted.ops[index] for index, _ in pairs), lacking, extra)
 
 
@@ -191,9 +191,12 @@ def describe(wanted: GroupExpectation) -> str:
         text += f" in {wanted.phase}"
     if wanted.source:
         text += f" from {', '.join(map(str, wanted.source))}"
-    text += f" of function {wanted.function}" if wanted.function else ""
-    text += f" of class {wanted.module}" if wanted.module else ""
-    text += f" in layer {' or '.join(wanted.layer)}" if wanted.layer else ""
+    if wanted.function:
+        text += f" of function {wanted.function}"
+    if wanted.module:
+        text += f" of class {wanted.module}"
+    if wanted.layer:
+        text += f" in layer {' or '.join(wanted.layer)}"
     if wanted.dtype:
         text += f" with {' or '.join(wanted.dtype)}"
     if wanted.speed.peak is not None:
@@ -241,10 +244,10 @@ def by_nearness(
     for index, group in enumerate(groups):
         if same_phase(group.phase, wanted.phase):
             bodies.setdefault(group.ops, []).append((index, group))
-    bounds = sorted(
-        ((common(ops, wanted.ops), ops) for ops in bodies),
-        key=lambda bound: -bound[0],
-    )
+    bounds = []
+    for ops in bodies:
+        bounds.append((common(ops, wanted.ops), ops))
+    bounds.sort(key=lambda bound: -bound[0])
     waiting: list[tuple[_Rank, Near]] = []
     for bound, ops in bounds[:_MOST_COMPARED]:
         while waiting and -waiting[0][0][0] > bound:
@@ -304,21 +307,18 @@ def mismatches(
     found += [Mismatch("source", text) for text in _source(group, wanted)]
     found += [Mismatch("function", text) for text in _names(group, wanted)]
     if wanted.layer and not instances_in(group, wanted.layer):
-        is_ = (
-            f"it is in {folded(group.layers)}"
-            if group.layers
-            else "the log does not contain its layer"
-        )
+        if group.layers:
+            is_ = f"it is in {folded(group.layers)}"
+        else:
+            is_ = "the log does not contain its layer"
         found.append(
             Mismatch("layer", f"{is_}, not in {' or '.join(wanted.layer)}")
         )
     found += [Mismatch("dtype", text) for text in _dtype(group, wanted)]
-    found += [
-        Mismatch("speed", text)
-        for text in too_slow(
-            [kernels[k] for k in group.kernels if k in kernels], wanted.speed
-        )
-    ]
+    for text in too_slow(
+        [kernels[k] for k in group.kernels if k in kernels], wanted.speed
+    ):
+        found.append(Mismatch("speed", text))
     return found
 
 
@@ -366,14 +366,16 @@ def speed_of(kernel: Kernel, key: str) -> float | None:
     median."""
     if key == "min_peak":
         return kernel.peak_fraction
-    return kernel.gb_per_s.median if kernel.gb_per_s is not None else None
+    if kernel.gb_per_s is None:
+        return None
+    return kernel.gb_per_s.median
 
 
 def show_speed(value: float, key: str) -> str:
     """``38.4% of peak`` or ``1,850 GB/s``."""
-    return (
-        f"{percent(value)} of peak" if key == "min_peak" else f"{value:,.0f} GB/s"
-    )
+    if key == "min_peak":
+        return f"{percent(value)} of peak"
+    return f"{value:,.0f} GB/s"
 
 
 def percent(share: float) -> str:
@@ -384,26 +386,25 @@ def percent(share: float) -> str:
 def dtypes(group: Group) -> tuple[str, ...]:
     """The types that ``dtype`` is compared with: those of floating-point and
     complex inputs, else of all tensors."""
-    printed = [
-        match.group(1)
-        for match in (re.match(r"(\w+)\(", text) for text in group.inputs)
-        if match
-    ]
+    printed = []
+    for match in (re.match(r"(\w+)\(", text) for text in group.inputs):
+        if match:
+            printed.append(match.group(1))
     types = [DTYPE_OF[name] for name in printed if name in DTYPE_OF]
     return tuple(t for t in types if "float" in t or "complex" in t) or tuple(types)
 
 
 def _source(group: Group, wanted: GroupExpectation) -> list[str]:
     lines = [line_of(node) for node in group.nodes]
-    missed = [
-        source
-        for source in wanted.source
-        if not any(is_in(line, source) for line in lines)
-    ]
+    missed = []
+    for source in wanted.source:
+        if not any(is_in(line, source) for line in lines):
+            missed.append(source)
     known = sorted({near(line) for line in lines if line is not None})
-    where = (
-        "comes from " + _few(known) if known else "has no source line in the log"
-    )
+    if known:
+        where = "comes from " + _few(known)
+    else:
+        where = "has no source line in the log"
     return [f"it {where}, not from {source}" for source in missed]
 
 
@@ -411,9 +412,10 @@ def _names(group: Group, wanted: GroupExpectation) -> list[str]:
     if wanted.function is None and wanted.module is None:
         return []
     lines = [line for line in map(line_of, group.nodes) if line is not None]
-    known = [
-        names for names in map(names_at, dict.fromkeys(lines)) if names is not None
-    ]
+    known = []
+    for names in map(names_at, dict.fromkeys(lines)):
+        if names is not None:
+            known.append(names)
     if not known:
         return [
             "its function is unknown: the source file is not available, or the log names no line"
@@ -427,11 +429,10 @@ def _names(group: Group, wanted: GroupExpectation) -> list[str]:
             named(names[index], name) for names in known
         ):
             there = sorted({names[index] for names in known if names[index]})
-            found.append(
-                f"it comes from {what} {_few(there)}, not {name}"
-                if there
-                else f"it is in no {what}"
-            )
+            if there:
+                found.append(f"it comes from {what} {_few(there)}, not {name}")
+            else:
+                found.append(f"it is in no {what}")
     return found
 
 

@@ -106,7 +106,9 @@ def _name_and_when(report: Report) -> list[str]:
         when.append(f"  target: {quoted(target)}")
     if fuser:
         when.append(f"  fuser: {fuser}")
-    return [*lines, "when:", *when] if when else lines
+    if when:
+        return [*lines, "when:", *when]
+    return lines
 
 
 def _list(key: str, items: Sequence[Sequence[str]]) -> list[str]:
@@ -185,11 +187,10 @@ def module_items(report: Report) -> list[tuple[str, list[str]]]:
         len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path)
     ):
         modules = modules[0].inside
-    written = [
-        module
-        for module in modules
-        if module.fused and fits("layer", module.path) and "*" not in module.path
-    ]
+    written = []
+    for module in modules:
+        if module.fused and fits("layer", module.path) and "*" not in module.path:
+            written.append(module)
     largest = sorted(written, key=lambda module: module.fused + module.unfused)[
         -20:
     ]
@@ -202,10 +203,12 @@ def module_items(report: Report) -> list[tuple[str, list[str]]]:
     known = operators_by_layer(report)
     for pattern, row in shares.items():
         row.append(sum(in_pattern(known, pattern).values(), InLayer()).share or 0.0)
-    return [
-        (path, [f"layer: {quoted(path)}", f"coverage: {share(min(row))}"])
-        for path, row in shares.items()
-    ]
+    items = []
+    for path, row in shares.items():
+        items.append(
+            (path, [f"layer: {quoted(path)}", f"coverage: {share(min(row))}"])
+        )
+    return items
 
 
 def is_numbered(path: str) -> bool:
@@ -254,10 +257,10 @@ def lowest_coverage(report: Report) -> float:
     left = (cover.ops_total or 0) - cover.ops_fused
     for members in families.values():
         fused = [has for has in members.values() if has.fused]
-        row += [
-            has.fused / (has.fused + min(has.unfused, left / len(fused)))
-            for has in fused
-        ]
+        for has in fused:
+            row.append(
+                has.fused / (has.fused + min(has.unfused, left / len(fused)))
+            )
     return min(row)
 
 

@@ -41,11 +41,9 @@ class ExpectationOutcome:
     def too_few(self, section: ExpectationSection) -> bool:
         """For the number of groups: True if there are fewer than the section
         requires."""
-        least = (
-            section.number_of_groups.at_least
-            if section.number_of_groups is not None
-            else None
-        )
+        least = None
+        if section.number_of_groups is not None:
+            least = section.number_of_groups.at_least
         return (
             least is not None and isinstance(self.value, int) and self.value < least
         )
@@ -92,7 +90,9 @@ def nothing_fused(report: Report) -> str | None:
         if f.code[:3] in ("FD0", "FD1", "FD9") and not f.in_header
     )
     cause = next(causes, None)
-    return f"{cause.message} ({cause.code})" if cause else None
+    if cause:
+        return f"{cause.message} ({cause.code})"
+    return None
 
 
 _NO_PLAN = ("FD101", "FD104", "FD901", "FD921")
@@ -108,11 +108,15 @@ def without_plan(report: Report) -> str | None:
     cause = next(
         (f for f in report.findings if f.code in _NO_PLAN and not f.ops), None
     )
-    return f"{cause.message} ({cause.code})" if cause is not None else None
+    if cause is None:
+        return None
+    return f"{cause.message} ({cause.code})"
 
 
 def unknown_without_plan(report: Report) -> str | None:
     """The text for a value that cannot be known without a plan; None if it can be
     known."""
     cause = without_plan(report)
-    return f"unknown: {cause}" if cause is not None else None
+    if cause is None:
+        return None
+    return f"unknown: {cause}"

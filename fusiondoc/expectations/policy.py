@@ -37,11 +37,9 @@ def gate_with_policy(
     limits = policy_section(section.name, policy, today)
     # The section has rows already for a fuser that is off, and for a failure of the
     # fused run alone.
-    rows += [
-        row
-        for row in gate(limits, report, expectations.file)
-        if row.code not in (FUSER_OFF, FUSER_FAILED)
-    ]
+    for row in gate(limits, report, expectations.file):
+        if row.code not in (FUSER_OFF, FUSER_FAILED):
+            rows.append(row)
     return rows
 
 
@@ -74,9 +72,10 @@ def is_for(exception: PolicyException, name: str) -> bool:
 
 def _over(limits: ModelLimits, others: ModelLimits) -> ModelLimits:
     """Return the limits, overridden by those of an exception."""
-    given = {
-        name: value for name, value in vars(others).items() if value is not None
-    }
+    given = {}
+    for name, value in vars(others).items():
+        if value is not None:
+            given[name] = value
     return replace(limits, **given)
 
 

@@ -119,11 +119,9 @@ class _Reader:
         self._codes = codes
 
     def file(self, root: yaml.Node) -> list[ExpectationSection]:
-        several = (
-            yaml_text.at(root, ("sections",))
-            if isinstance(root, yaml.MappingNode)
-            else None
-        )
+        several = None
+        if isinstance(root, yaml.MappingNode):
+            several = yaml_text.at(root, ("sections",))
         if several is None:
             return self._sections([((), root)])
         for key, _ in yaml_text.items(root):
@@ -144,27 +142,26 @@ class _Reader:
 
     def policy(self, root: yaml.Node) -> Policy | None:
         """The limits for all models of the file; None if there are none."""
-        node = (
-            yaml_text.at(root, ("all",))
-            if isinstance(root, yaml.MappingNode)
-            else None
-        )
+        node = None
+        if isinstance(root, yaml.MappingNode):
+            node = yaml_text.at(root, ("all",))
         if node is None:
             return None
         if yaml_text.at(root, ("sections",)) is None:
             self.problems.add(node, "'all' is for a file with 'sections'")
         values = self._mapping(node, keys.ALL, "all")
-        return build_policy(values, node) if values is not None else None
+        if values is None:
+            return None
+        return build_policy(values, node)
 
     def _exception(self, node: yaml.Node) -> dict[str, Any] | None:
         values = self._mapping(node, keys.EXCEPTION, "an exception")
         if values is None:
             return None
-        given = {
-            key.value
-            for key, _ in yaml_text.items(node)
-            if isinstance(key, yaml.ScalarNode)
-        }
+        given = set()
+        for key, _ in yaml_text.items(node):
+            if isinstance(key, yaml.ScalarNode):
+                given.add(key.value)
         for lacking in (key for key in keys.EXCEPTION_NEEDS if key not in given):
             self.problems.add(node, f"an exception needs {lacking}")
         if given and not given - set(keys.EXCEPTION_NEEDS):
@@ -173,7 +170,9 @@ class _Reader:
             ]
             self.problems.add(node, f"an exception needs {_or(others)}")
         complete = all(key in values for key in keys.EXCEPTION_NEEDS)
-        return {**values, "": node} if complete else None
+        if complete:
+            return {**values, "": node}
+        return None
 
     def _settings(self, node: yaml.Node, name: str) -> dict[str, str] | None:
         if not isinstance(node, yaml.MappingNode):
@@ -202,11 +201,9 @@ class _Reader:
         if field.kind == "flag":
             value = yaml_text.flag(node)
         elif field.kind == "seed":
-            value = (
-                whole_number(written)
-                if yaml_text.kind(node) == "number" and written
-                else None
-            )
+            value = None
+            if yaml_text.kind(node) == "number" and written:
+                value = whole_number(written)
         elif field.kind == "date":
             value = day(written)
         else:
@@ -286,7 +283,9 @@ class _Reader:
             field.many == "either" and not isinstance(node, yaml.SequenceNode)
         ):
             value = self._one(node, field, name)
-            return value if field.many == "no" or value is None else [value]
+            if field.many == "no" or value is None:
+                return value
+            return [value]
         nodes = self._list(node, name, may_be_empty=field.many == "any")
         return [
             value
@@ -333,11 +332,10 @@ class _Reader:
         values = self._mapping(node, keys.GROUP, "a group")
         if values is None:
             return None
-        given = {
-            key.value
-            for key, _ in yaml_text.items(node)
-            if isinstance(key, yaml.ScalarNode)
-        }
+        given = set()
+        for key, _ in yaml_text.items(node):
+            if isinstance(key, yaml.ScalarNode):
+                given.add(key.value)
         if given and not given & set(keys.NEEDS_ONE):
             self.problems.add(node, f"a group needs {_or(keys.NEEDS_ONE)}")
         for pair in (tuple(keys.ORDERS), ("at_least", "exactly")):
@@ -352,17 +350,18 @@ class _Reader:
         values = self._mapping(node, keys.MODULE, "a module")
         if values is None:
             return None
-        given = {
-            key.value
-            for key, _ in yaml_text.items(node)
-            if isinstance(key, yaml.ScalarNode)
-        }
+        given = set()
+        for key, _ in yaml_text.items(node):
+            if isinstance(key, yaml.ScalarNode):
+                given.add(key.value)
         for lacking in sorted(set(keys.MODULE) - given if given else ()):
             self.problems.add(
                 node,
                 f"a module needs {lacking}: {keys.EXAMPLES[keys.MODULE[lacking].kind]}",
             )
-        return {**values, "": node} if len(values) == len(keys.MODULE) else None
+        if len(values) == len(keys.MODULE):
+            return {**values, "": node}
+        return None
 
     def _with_one_of(
         self,
@@ -376,11 +375,10 @@ class _Reader:
         values = self._mapping(node, known, what)
         if values is None:
             return None
-        given = {
-            key.value
-            for key, _ in yaml_text.items(node)
-            if isinstance(key, yaml.ScalarNode)
-        }
+        given = set()
+        for key, _ in yaml_text.items(node):
+            if isinstance(key, yaml.ScalarNode):
+                given.add(key.value)
         if given and not given & set(needed):
             self.problems.add(node, f"{what} needs {_or(needed)}")
             return None
@@ -456,7 +454,9 @@ class _Reader:
                 f"{name} is a share from 0 to 1: write {node.value}%, or {value / 100:g}",
             )
             return None
-        return int(value) if whole else value
+        if whole:
+            return int(value)
+        return value
 
 
 def _a(node: yaml.Node) -> str:
@@ -468,8 +468,6 @@ def _a(node: yaml.Node) -> str:
 
 def _or(names: Iterable[str]) -> str:
     listed = list(names)
-    return (
-        ", ".join(listed[:-1]) + " or " + listed[-1]
-        if len(listed) > 1
-        else listed[0]
-    )
+    if len(listed) > 1:
+        return ", ".join(listed[:-1]) + " or " + listed[-1]
+    return listed[0]

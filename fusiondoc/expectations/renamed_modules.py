@@ -96,14 +96,20 @@ def with_modules(
 
 
 def _layers(section: ExpectationSection) -> list[str]:
-    return [pattern for group in section.groups for pattern in group.layer]
+    layers = []
+    for group in section.groups:
+        for pattern in group.layer:
+            layers.append(pattern)
+    return layers
 
 
 def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]:
     """The modules that a pattern matches."""
-    return {
-        layer: has for layer, has in known.items() if is_in_layer(layer, pattern)
-    }
+    layers = {}
+    for layer, has in known.items():
+        if is_in_layer(layer, pattern):
+            layers[layer] = has
+    return layers
 
 
 def _other_names(
@@ -120,7 +126,8 @@ def _other_names(
     beside = _names_inside(before, layers)
     heads = [[*before, name] for name in beside if not name.isdigit()]
     heads += [[*before, name, parts[at]] for name in beside]
-    heads += [before] if after else []
+    if after:
+        heads.append(before)
     for head in heads:
         renamed = ".".join([*head, *after])
         if any(is_in_layer(layer, renamed) for layer in layers):
@@ -165,7 +172,9 @@ def _holds(
         if share is None or share < module.coverage - 1e-9:
             return None
         equal += share - module.coverage < _ROUNDED
-    return equal / len(wanted) if wanted else 0.0
+    if wanted:
+        return equal / len(wanted)
+    return 0.0
 
 
 _ROUNDED = 0.001

@@ -48,11 +48,10 @@ def _of_renamed(
             section.when.target
             and why_not(replace(section.when, target=()), report) is None
         ):
-            gone = [
-                name
-                for name in section.when.target
-                if not _exists(name, expectations, report)
-            ]
+            gone = []
+            for name in section.when.target:
+                if not _exists(name, expectations, report):
+                    gone.append(name)
             if len(gone) == 1:
                 renamed = _under(section, Renamed(gone[0], new))
                 targets.setdefault(gone[0], []).append(renamed)
@@ -79,9 +78,11 @@ def _under(section: ExpectationSection, renamed: Renamed) -> ExpectationSection:
 
 
 def _fit(sections: Sequence[ExpectationSection], report: Report) -> _Fit:
-    groups = [
-        group for section in sections for group in section.groups if group.ops
-    ]
+    groups = []
+    for section in sections:
+        for group in section.groups:
+            if group.ops:
+                groups.append(group)
     holds = bool(groups) and all(
         outcome.holds
         for section in sections
@@ -132,7 +133,8 @@ def _exists(target: str, expectations: Expectations, report: Report) -> bool:
 def _paths(file: str, expectations: Expectations, report: Report) -> Iterator[Path]:
     """Possible paths of a file that is named by the end of its path."""
     folders = [Path.cwd(), Path(expectations.file).resolve().parent]
-    folders += [Path(report.target.folder)] if report.target.folder else []
+    if report.target.folder:
+        folders.append(Path(report.target.folder))
     parts = Path(file).parts
     for folder in dict.fromkeys(folders):
         yield folder / file

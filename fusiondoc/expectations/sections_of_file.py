@@ -153,11 +153,10 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
 
 def build_run(values: Mapping[str, Any]) -> HowToRun:
     """How to run a section, from the values of its keys (``keys.RUN``)."""
-    options = {
-        name: value
-        for name, value in values.items()
-        if name not in ("target", "python", "files")
-    }
+    options = {}
+    for name, value in values.items():
+        if name not in ("target", "python", "files"):
+            options[name] = value
     if "freeze" in options and not options["freeze"]:
         options["no_freeze"] = True
     for name, value in options.items():
@@ -169,9 +168,9 @@ def build_run(values: Mapping[str, Any]) -> HowToRun:
 
 def build_policy(values: Mapping[str, Any], node: yaml.Node) -> Policy:
     """The limits for all models, from the values of their keys (``keys.ALL``)."""
-    positions = {
-        str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)
-    }
+    positions = {}
+    for key, _ in yaml_text.items(node):
+        positions[str(key.value)] = yaml_text.position(key)
     if "no" in positions:
         positions["findings"] = positions["no"]
     return Policy(
@@ -201,9 +200,9 @@ def _limits(values: Mapping[str, Any]) -> ModelLimits:
 def day(text: str | None) -> date | None:
     """The day in ISO 8601; None for any other text."""
     try:
-        return (
-            date.fromisoformat(text) if text and keys.fits("date", text) else None
-        )
+        if text and keys.fits("date", text):
+            return date.fromisoformat(text)
+        return None
     except ValueError:
         return None
 
@@ -217,7 +216,9 @@ def _in_full(name: str) -> str:
     is_whole = (
         "::" in name or "." in name or "^" in name
     )  # te.ops.Name; ^name of a call into Python
-    return name if is_whole else f"aten::{name}"
+    if is_whole:
+        return name
+    return f"aten::{name}"
 
 
 def _count(value: Any) -> RequiredCount | None:

@@ -23,14 +23,18 @@ def line_of(node: OpNode | Unfused) -> Source | None:
 def near(line: Source) -> str:
     """``file:line``, relative to the current folder."""
     here = str(Path.cwd()) + os.sep
-    return line.at_line[len(here) :] if line.file.startswith(here) else line.at_line
+    if line.file.startswith(here):
+        return line.at_line[len(here) :]
+    return line.at_line
 
 
 def shown(node: OpNode | Unfused) -> str:
     """The user's line, or the line that the log names instead; empty if there is
     neither."""
     line = line_of(node)
-    return near(line) if line else from_package(node.source or "")
+    if line:
+        return near(line)
+    return from_package(node.source or "")
 
 
 def is_in(line: Source | None, wanted: SourceRange) -> bool:
@@ -84,11 +88,9 @@ def _definitions(
             warnings.catch_warnings()
         ):  # of the compiler, on literals such as "\\d"
             warnings.simplefilter("ignore")
-            tree = (
-                ast.parse(read_within(Path(file), _MOST_SOURCE))
-                if file.endswith(".py")
-                else None
-            )
+            tree = None
+            if file.endswith(".py"):
+                tree = ast.parse(read_within(Path(file), _MOST_SOURCE))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if tree is None:

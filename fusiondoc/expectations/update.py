@@ -188,9 +188,10 @@ def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str
 def _set_operators(text: str, path: Path, ops: Sequence[str]) -> str:
     """Set the operators of a group's expectation, under its own key and in its
     style."""
-    keys = [
-        key for key in ORDERS if yaml_text.value(text, (*path, key)) is not None
-    ]
+    keys = []
+    for key in ORDERS:
+        if yaml_text.value(text, (*path, key)) is not None:
+            keys.append(key)
     at = (*path, keys[0]) if keys else path  # else a plain list
     if not any("::" in name for name in yaml_text.value(text, at) or ()):
         ops = [without_namespace(op) for op in ops]
@@ -201,9 +202,11 @@ def _chosen(
     expectations: Expectations, report: Report, only: Sequence[str]
 ) -> list[ExpectationSection]:
     if only:
-        return [
-            section for section in expectations.sections if section.name in only
-        ]
+        sections = []
+        for section in expectations.sections:
+            if section.name in only:
+                sections.append(section)
+        return sections
     return sections_for(expectations, report)
 
 
@@ -216,12 +219,11 @@ def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
         raise CannotEdit(
             f"the change would not be read again ({error.message.splitlines()[0]})"
         ) from None
-    broken = [
-        outcome.text
-        for section in sections
-        for outcome in check(section, report)
-        if not outcome.holds
-    ]
+    broken = []
+    for section in sections:
+        for outcome in check(section, report):
+            if not outcome.holds:
+                broken.append(outcome.text)
     if broken or not sections:
         raise CannotEdit(
             f"it would still be broken: {broken[0] if broken else 'no section applies'}"
@@ -236,12 +238,16 @@ def _groups(
     report: Report,
 ) -> str:
     path = (*section.path, "groups")
-    of_groups = [
-        outcome for outcome in outcomes if outcome.path[: len(path)] == path
-    ]
+    of_groups = []
+    for outcome in outcomes:
+        if outcome.path[: len(path)] == path:
+            of_groups.append(outcome)
     if not of_groups:
         return text
-    claimed = {name for outcome in of_groups for name in outcome.groups}
+    claimed = set()
+    for outcome in of_groups:
+        for name in outcome.groups:
+            claimed.add(name)
     gone = []
     for outcome in of_groups:
         if outcome.holds:
@@ -295,16 +301,20 @@ def _renamed_modules(
     item names: it may have another name now, and a deleted item is no longer
     checked."""
     path = (*section.path, "modules")
-    absent = {
-        outcome.path
-        for outcome in outcomes
-        if outcome.path[:-1] == path and not outcome.holds and outcome.value is None
-    }
+    absent = set()
+    for outcome in outcomes:
+        if (
+            outcome.path[:-1] == path
+            and not outcome.holds
+            and outcome.value is None
+        ):
+            absent.add(outcome.path)
     if not absent:
         return text
-    patterns = [
-        module.layer for module in section.modules if module.path not in absent
-    ]
+    patterns = []
+    for module in section.modules:
+        if module.path not in absent:
+            patterns.append(module.layer)
     for layer, lines in module_items(report):
         if not any(
             is_in_layer(layer, pattern) or pattern.startswith(f"{layer}.")
@@ -399,9 +409,10 @@ def _key_of_whole(outcome: ExpectationOutcome) -> str | None:
         "may_fall_back",
     )
     # The innermost key: a limit of a graph is set like a limit of the whole report.
-    return next(
-        (str(part) for part in reversed(outcome.path) if part in known), None
-    )
+    for part in reversed(outcome.path):
+        if part in known:
+            return str(part)
+    return None
 
 
 def _with_found(
@@ -411,7 +422,9 @@ def _with_found(
     has to be removed."""
     value = outcome.value
     if key == "findings":
-        return _with_findings(text, outcome) if "allow" in outcome.path else None
+        if "allow" in outcome.path:
+            return _with_findings(text, outcome)
+        return None
     if value is None:
         return None
     if key == "modules":

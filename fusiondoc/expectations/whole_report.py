@@ -132,11 +132,10 @@ def _number_of_groups(
         group.id for group in report.groups if group.respecialises is None
     )
     numbered = f"{number} ({ids})" if 0 < number <= _MOST_LISTED else str(number)
-    expected = (
-        f"{wanted} group"
-        if str(wanted).endswith(" 1") or str(wanted) == "1"
-        else f"{wanted} groups"
-    )
+    if str(wanted).endswith(" 1") or str(wanted) == "1":
+        expected = f"{wanted} group"
+    else:
+        expected = f"{wanted} groups"
     holds = holds and unknown is None
     made = outcome(
         "number_of_groups", holds, expected, unknown or numbered, why, number
@@ -153,9 +152,10 @@ def _more_of_the_same(
     if not wanted.plain or wanted.at_most is None or number <= wanted.at_most:
         return None
     more = number - wanted.at_most
-    equal = [
-        matched for matched in found.matched if matched.is_whole and matched.more
-    ]
+    equal = []
+    for matched in found.matched:
+        if matched.is_whole and matched.more:
+            equal.append(matched)
     if sum(matched.more for matched in equal) < more:
         return None
     names = "; ".join(short(matched.wanted.ops) for matched in equal)
@@ -172,11 +172,10 @@ def _module(
     section: str,
     known: Sequence[str] | None,
 ) -> ExpectationOutcome:
-    inside = {
-        layer: has
-        for layer, has in operators_by_layer(report).items()
-        if is_in_layer(layer, wanted.layer)
-    }
+    inside = {}
+    for layer, has in operators_by_layer(report).items():
+        if is_in_layer(layer, wanted.layer):
+            inside[layer] = has
     total = sum(inside.values(), InLayer())
     part = total.share if report.coverage.is_known else None
     holds = part is not None and part >= wanted.coverage - 1e-9
@@ -186,11 +185,10 @@ def _module(
         found, why = "no operator of that module", _modules_of(report)
     else:
         found = f"{percent(part)}, {total.fused} of {total.fused + total.unfused} operators"
-        rows = [
-            row
-            for row in outside(report)
-            if any(layer in inside for layer in row.layers)
-        ]
+        rows = []
+        for row in outside(report):
+            if any(layer in inside for layer in row.layers):
+                rows.append(row)
         why = _not_fused(rows, known)
     renamed = wanted.layer != written.layer
     return ExpectationOutcome(
@@ -213,11 +211,9 @@ def _modules_of(report: Report) -> str:
 
 def _no_share(report: Report) -> str:
     unknown = report.coverage.unknown
-    return (
-        f"unknown: {unknown}"
-        if unknown is not None
-        else "nothing that a fuser can fuse"
-    )
+    if unknown is None:
+        return "nothing that a fuser can fuse"
+    return f"unknown: {unknown}"
 
 
 _NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
@@ -248,11 +244,9 @@ def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | No
     if not shown:
         return None
     texts = _some(_codes_and_positions(shown))
-    return (
-        f"not fused are {texts}"
-        if shown is rows
-        else f"newly outside groups: {texts}"
-    )
+    if shown is rows:
+        return f"not fused are {texts}"
+    return f"newly outside groups: {texts}"
 
 
 def _operators_outside(
@@ -263,24 +257,25 @@ def _operators_outside(
     if known is None:
         return
     names = ", ".join(map(without_namespace, known))
-    expected = (
-        f"no operator but {names} outside groups"
-        if known
-        else "no operator outside groups"
-    )
-    unknown = (
-        unknown_without_plan(report)
-        if report.coverage.is_known
-        else f"unknown: {report.coverage.unknown}"
-    )
+    if known:
+        expected = f"no operator but {names} outside groups"
+    else:
+        expected = "no operator outside groups"
+    if report.coverage.is_known:
+        unknown = unknown_without_plan(report)
+    else:
+        unknown = f"unknown: {report.coverage.unknown}"
     if unknown is not None:
         yield outcome("not_fused", False, expected, unknown, None, None)
         return
     rows = outside(report)
     new = _new(rows, known)
-    found = (
-        _some(_codes_and_positions(new)) if new else "no other" if known else "none"
-    )
+    if new:
+        found = _some(_codes_and_positions(new))
+    elif known:
+        found = "no other"
+    else:
+        found = "none"
     kinds = {row.op for row in new}
     why = (
         new[0].reason.text if len(kinds) == 1 else None
@@ -295,10 +290,10 @@ def _codes_and_positions(rows: Sequence[Unfused]) -> list[str]:
     first: dict[str, Unfused] = {}
     for row in rows:
         first.setdefault(f"{without_namespace(row.op)} ({row.reason.code}", row)
-    return [
-        ", ".join(filter(None, (name, shown_line(row)))) + ")"
-        for name, row in first.items()
-    ]
+    codes = []
+    for name, row in first.items():
+        codes.append(", ".join(filter(None, (name, shown_line(row)))) + ")")
+    return codes
 
 
 def _some(names: Sequence[str]) -> str:
@@ -322,17 +317,15 @@ def _speed(
     ):
         if limit is None:
             continue
-        values = [
-            v
-            for v in (speed_of(kernel, key) for kernel in kernels)
-            if v is not None
-        ]
+        values = []
+        for v in (speed_of(kernel, key) for kernel in kernels):
+            if v is not None:
+                values.append(v)
         slow = too_slow(kernels, alone)
-        shown = (
-            f"{show_speed(min(values), key)} in the slowest"
-            if values
-            else "no measurement"
-        )
+        if values:
+            shown = f"{show_speed(min(values), key)} in the slowest"
+        else:
+            shown = "no measurement"
         expected = f"{show_speed(limit, key)} in every kernel"
         yield outcome(
             key,
@@ -404,13 +397,15 @@ def _steps(
 
 
 def _is_within(value: float, limit: float, is_lowest: bool) -> bool:
-    return value >= limit - 1e-9 if is_lowest else value <= limit + 1e-9
+    if is_lowest:
+        return value >= limit - 1e-9
+    return value <= limit + 1e-9
 
 
 def _largest_parts(steps: Steps) -> str:
-    parts = [
-        f"{part.what} {percent(part.share)}" for part in steps.parts[:_MOST_NAMED]
-    ]
+    parts = []
+    for part in steps.parts[:_MOST_NAMED]:
+        parts.append(f"{part.what} {percent(part.share)}")
     return f"a step is {', '.join(parts)}"
 
 
@@ -447,11 +442,10 @@ def _findings(
         hits = [f for f in report.findings if is_named(f, name)]
         yield of_finding("forbid", i, not hits, f"no finding {name}", hits)
     if wanted.allow is not None:
-        hits = [
-            f
-            for f in report.findings
-            if not any(is_named(f, name) for name in wanted.allow)
-        ]
+        hits = []
+        for f in report.findings:
+            if not any(is_named(f, name) for name in wanted.allow):
+                hits.append(f)
         yield of_finding(
             "allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits
         )

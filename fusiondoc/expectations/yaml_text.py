@@ -40,10 +40,9 @@ class Problems:
         if not self._found:
             return
         found = sorted(set(self._found))
-        lines = [
-            f"{self._in_words(FilePosition(*at))}: {message}"
-            for *at, message in found
-        ]
+        lines = []
+        for *at, message in found:
+            lines.append(f"{self._in_words(FilePosition(*at))}: {message}")
         if len(lines) > _MOST_SHOWN:
             lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
         raise UsageError("\n".join(lines), hint)
@@ -72,11 +71,9 @@ def compose(text: str, file: str) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark
         position = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         began = error.context_mark
-        since = (
-            f" ({error.context} that begins at {began.line + 1}:{began.column + 1})"
-            if began
-            else ""
-        )
+        since = ""
+        if began:
+            since = f" ({error.context} that begins at {began.line + 1}:{began.column + 1})"
         raise UsageError(
             f"{file}{position}: {error.problem or 'not YAML'}{since}", _HINT
         ) from None
@@ -127,16 +124,14 @@ def _expanded(root: yaml.Node) -> int:
         if known is not None:
             return known
         sizes[id(node)] = _MOST_NODES + 1  # of itself, while it is counted
-        parts = (
-            node.value
-            if isinstance(node, (yaml.SequenceNode, yaml.MappingNode))
-            else ()
-        )
-        inner = [
-            word
-            for part in parts
-            for word in (part if isinstance(part, tuple) else (part,))
-        ]
+        if isinstance(node, (yaml.SequenceNode, yaml.MappingNode)):
+            parts = node.value
+        else:
+            parts = ()
+        inner = []
+        for part in parts:
+            for word in part if isinstance(part, tuple) else (part,):
+                inner.append(word)
         total = min(1 + sum(map(size, inner)), _MOST_NODES + 1)
         sizes[id(node)] = total
         return total
@@ -176,11 +171,9 @@ def number(node: yaml.Node) -> float | None:
 
 def text(node: yaml.Node) -> str | None:
     """The text of a text scalar; None for numbers and anything else."""
-    return (
-        str(node.value)
-        if isinstance(node, yaml.ScalarNode) and kind(node) == "text"
-        else None
-    )
+    if isinstance(node, yaml.ScalarNode) and kind(node) == "text":
+        return str(node.value)
+    return None
 
 
 def plain_value(node: yaml.Node) -> str | None:
@@ -233,18 +226,18 @@ def value(text: str, path: Path) -> list[str] | None:
     """The scalars of a list; None if there is no list."""
     root = compose(text, "the text")
     node = at(root, path) if root is not None else None
-    return (
-        [str(item.value) for item in node.value]
-        if isinstance(node, yaml.SequenceNode)
-        else None
-    )
+    if isinstance(node, yaml.SequenceNode):
+        return [str(item.value) for item in node.value]
+    return None
 
 
 def scalar(text: str, path: Path) -> str | None:
     """The scalar at a path, as it is written; None if there is none."""
     root = compose(text, "the text")
     node = at(root, path) if root is not None else None
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else None
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    return None
 
 
 def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
@@ -286,11 +279,10 @@ def remove(text: str, path: Path) -> str:
         if len(path) == 1:
             raise CannotEdit("the last key of the file")
         return remove(text, path[:-1])
-    index = (
-        path[-1]
-        if isinstance(path[-1], int)
-        else [key.value for key, _ in entries].index(path[-1])
-    )
+    if isinstance(path[-1], int):
+        index = path[-1]
+    else:
+        index = [key.value for key, _ in entries].index(path[-1])
     spans = [_span(text, entry) for entry in entries]
     if _flow(parent):
         kept = ", ".join(text[a:b] for i, (a, b) in enumerate(spans) if i != index)
@@ -398,7 +390,9 @@ def _after_line(text: str, index: int) -> int:
     ):  # a block scalar ends behind its last line
         return index
     end = text.find("\n", index)
-    return len(text) if end < 0 else end + 1
+    if end < 0:
+        return len(text)
+    return end + 1
 
 
 def _insert(text: str, end: int, lines: Sequence[str]) -> str:
@@ -411,4 +405,6 @@ def _insert(text: str, end: int, lines: Sequence[str]) -> str:
 
 
 def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
+    if "\r\n" in text:
+        return "\r\n"
+    return "\n"

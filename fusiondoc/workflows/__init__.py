@@ -211,11 +211,10 @@ def _named(argument: str) -> Path:
             if store.folder == Path.cwd() / FOLDER
             else store.folder
         )
-        hint = (
-            error.hint
-            if store.paths()
-            else f"Name a file; there are no captures in {where}."
-        )
+        if store.paths():
+            hint = error.hint
+        else:
+            hint = f"Name a file; there are no captures in {where}."
     try:
         find_logs([argument])
     except NotFound as error:
@@ -276,11 +275,9 @@ def saved_bench(argument: str) -> Bench | Suite | None:
             f"{argument} is larger than any result of fusiondoc bench",
             "Name another file.",
         )
-    return (
-        read_suite(data, argument)
-        if looks_like_suite(start)
-        else read_bench(data, argument)
-    )
+    if looks_like_suite(start):
+        return read_suite(data, argument)
+    return read_bench(data, argument)
 
 
 def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | None:
@@ -347,13 +344,17 @@ def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
 
 
 def _posix(log: LogInput) -> str:
-    return "" if log.path is None else PurePath(log.path).as_posix()
+    if log.path is None:
+        return ""
+    return PurePath(log.path).as_posix()
 
 
 def _absolute(log: LogInput) -> str:
     """The absolute path of a log: the launcher's folders may be above the current
     one."""
-    return "" if log.path is None else log.path.absolute().as_posix()
+    if log.path is None:
+        return ""
+    return log.path.absolute().as_posix()
 
 
 def _number(log: LogInput) -> int | None:
@@ -386,13 +387,15 @@ def _of_launcher(
     for above in sorted(most):
         before[above] = number
         number += most[above] + 1
-    kept = [
-        replace(log, rank=before[prefix["above"] or ""] + _numbered(prefix, "rank"))
-        for log, prefix in zip(logs, names)
-        if _numbered(prefix, "attempt") == last[prefix["above"] or ""]
-    ]
-    return (
-        kept
-        if len({log.rank for log in kept}) > 1
-        else [replace(log, rank=None) for log in kept]
-    )
+    kept = []
+    for log, prefix in zip(logs, names):
+        if _numbered(prefix, "attempt") == last[prefix["above"] or ""]:
+            kept.append(
+                replace(
+                    log,
+                    rank=before[prefix["above"] or ""] + _numbered(prefix, "rank"),
+                )
+            )
+    if len({log.rank for log in kept}) > 1:
+        return kept
+    return [replace(log, rank=None) for log in kept]

@@ -97,11 +97,10 @@ def run_bench(
     for number, (interpreter, name) in enumerate(
         itertools.product(interpreters, request.variants)
     ):
-        present = {
-            phase: runs[number]
-            for phase, runs in done.items()
-            if number < len(runs)
-        }
+        present = {}
+        for phase, runs in done.items():
+            if number < len(runs):
+                present[phase] = runs[number]
         variants.append(
             variant_row(name, label_among(interpreter, interpreters), present, done)
         )
@@ -142,21 +141,21 @@ def _environment(children: Sequence[BenchChild]) -> dict[str, str]:
     """The texts among the facts that the first child reported of its torch."""
     for child in children:
         if child.facts is not None:
-            return {
-                name: value
-                for name, value in vars(child.facts).items()
-                if isinstance(value, str)
-            }
+            environment = {}
+            for name, value in vars(child.facts).items():
+                if isinstance(value, str):
+                    environment[name] = value
+            return environment
     return {}
 
 
 def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
     """The input shapes of the variants that completed most phases."""
     most = max((child.inputs for child in children), key=len, default={})
-    return tuple(
-        BenchShape(most[number].inputs, most[number].sizes)
-        for number in sorted(most)
-    )
+    shapes = []
+    for number in sorted(most):
+        shapes.append(BenchShape(most[number].inputs, most[number].sizes))
+    return tuple(shapes)
 
 
 def _phase(
@@ -171,11 +170,10 @@ def _phase(
     def starting(name: str, chosen: Interpreter) -> Start:
         return lambda inside: start_variant(request, name, chosen, phase, inside)
 
-    starts = [
-        starting(name, interpreter)
-        for interpreter in interpreters
-        for name in request.variants
-    ]
+    starts = []
+    for interpreter in interpreters:
+        for name in request.variants:
+            starts.append(starting(name, interpreter))
     return run_in_turns(starts, request, folder, bar, phase)
 
 
@@ -184,7 +182,10 @@ def _refuse_if_nothing_ran(
 ) -> None:
     """Raise the error of the variants if no variant has a round, for the same
     reason."""
-    runs = [run for of_start in done.values() for run in of_start]
+    runs = []
+    for of_start in done.values():
+        for run in of_start:
+            runs.append(run)
     if any(run.measured_shapes() for run in runs):
         return
     for run in sorted(runs, key=lambda run: run.name != EAGER):

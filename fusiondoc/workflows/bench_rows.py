@@ -33,7 +33,9 @@ def label_among(
     the same versions."""
     text = _versions(interpreter)
     same = [other for other in interpreters if _versions(other) == text]
-    return text if len(same) == 1 else f"{text} ({interpreter.path})"
+    if len(same) == 1:
+        return text
+    return f"{text} ({interpreter.path})"
 
 
 def _versions(interpreter: Interpreter) -> str:
@@ -59,10 +61,8 @@ def variant_row(
     benched: list[Benched] = []
     for phase, run in present.items():
         eager = _eager_of(done[phase], run.interpreter)
-        phases += [
-            _measured_phase(phase, shape, run, eager)
-            for shape in run.measured_shapes()
-        ]
+        for shape in run.measured_shapes():
+            phases.append(_measured_phase(phase, shape, run, eager))
         ready += run.child.ready.values()
         inspected += run.inspected.values()
         if run.benched is not None:
@@ -97,9 +97,10 @@ def _compiled(runs: Sequence[VariantRun]) -> CompiledCounts:
     """Return the counts of torch.compile in the last phase that has some: with
     gradients the forward graph differs."""
     known = (run.besides.compiled for run in reversed(runs))
-    return next(
-        (counts for counts in known if counts.groups is not None), CompiledCounts()
-    )
+    for counts in known:
+        if counts.groups is not None:
+            return counts
+    return CompiledCounts()
 
 
 def _why_no_groups(runs: Sequence[VariantRun]) -> str | None:
@@ -143,9 +144,10 @@ def _reasons_of(phase: str, run: VariantRun) -> dict[str, str]:
         reasons[f"{phase}, a further process"] = run.why_not_again
     for shape, why in run.child.unfit.items():
         inputs = run.child.inputs.get(shape)
-        about = (
-            ", ".join(inputs.inputs) if inputs is not None else f"shape {shape + 1}"
-        )
+        if inputs is not None:
+            about = ", ".join(inputs.inputs)
+        else:
+            about = f"shape {shape + 1}"
         reasons[f"{phase}, {about}"] = why
     return reasons
 
@@ -203,13 +205,17 @@ def _measured_phase(
 def _sum(values: Iterable[float]) -> float | None:
     """Sum of the values; None if there is none."""
     several = list(values)
-    return sum(several) if several else None
+    if several:
+        return sum(several)
+    return None
 
 
 def _whole_sum(values: Iterable[int | None]) -> int | None:
     """Sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    if known:
+        return sum(known)
+    return None
 
 
 def _max(values: Iterable[Any]) -> Any:

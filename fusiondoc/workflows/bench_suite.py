@@ -52,9 +52,10 @@ def run_suite(
         KeyboardInterrupt: the user stopped it before anything was measured.
         CannotRun: no case can run, for the reason of the first.
     """
-    small = (
-        request.small if request.small is not None else not _sees_gpu(request.bench)
-    )
+    if request.small is not None:
+        small = request.small
+    else:
+        small = not _sees_gpu(request.bench)
     cases = request.plan.chosen(request.patterns, small)
     request.bench.check()
     done: list[SuiteCase] = []

@@ -241,11 +241,10 @@ def parts_of_trace(
         trace = read_trace(read_events(file))
     except NoTrace:
         return None
-    whole = (
-        trace.ms
-        if trace.busy_ms is None
-        else max(trace.busy_ms, ms * profiled_steps.traced)
-    )
+    if trace.busy_ms is None:
+        whole = trace.ms
+    else:
+        whole = max(trace.busy_ms, ms * profiled_steps.traced)
     # To the profiler the loop was one step.
     one_step = replace(trace, steps=profiled_steps.traced, ms=whole)
     return parts_of(
@@ -328,11 +327,10 @@ def run_in_turns(
         if interrupted:
             break
         # A variant that failed once fails again.
-        of = [
-            (run, start)
-            for run, start in zip(first.runs, starts)
-            if run.why is None
-        ]
+        of = []
+        for run, start in zip(first.runs, starts):
+            if run.why is None:
+                of.append((run, start))
         again = _Turns(
             [start for _, start in of],
             request,
@@ -380,9 +378,10 @@ class _Turns:
         self._only_first = only_times
         self._looks = number == 0 and not only_times
         self._number = number
-        self.processes = (
-            PROCESSES if request.processes is None else request.processes
-        )
+        if request.processes is None:
+            self.processes = PROCESSES
+        else:
+            self.processes = request.processes
         self.runs: list[VariantRun] = []
 
     def run(self) -> bool:
@@ -426,11 +425,10 @@ class _Turns:
             try:
                 run.child.warm_up(record=self._looks)
                 run.further = []
-                run.ms = {
-                    shape: []
-                    for shape in run.child.ready
-                    if not (self._only_first and shape)
-                }
+                run.ms = {}
+                for shape in run.child.ready:
+                    if not (self._only_first and shape):
+                        run.ms[shape] = []
             except Died as died:
                 run.why = str(died)
         warming = sum(

@@ -119,14 +119,12 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
 def looked_for() -> tuple[str, ...]:
     """Kinds of secrets, with those of detect-secrets if it is installed."""
     more = more_secrets.kinds()
-    return (
-        (
+    if more:
+        return (
             *KINDS,
             f"what detect-secrets {more_secrets.version()} knows: {', '.join(more)}",
         )
-        if more
-        else KINDS
-    )
+    return KINDS
 
 
 def _opener(path: Path) -> Callable[[], IO[bytes]]:
@@ -134,10 +132,11 @@ def _opener(path: Path) -> Callable[[], IO[bytes]]:
 
 
 def _contents(done: Bundle) -> str:
-    files = [
-        {"name": file.name, "bytes": file.size, "replaced": dict(file.replaced)}
-        for file in done.files
-    ]
+    files = []
+    for file in done.files:
+        files.append(
+            {"name": file.name, "bytes": file.size, "replaced": dict(file.replaced)}
+        )
     content = {
         "schema": SCHEMA,
         "fusiondoc": __version__,
@@ -214,7 +213,8 @@ def _names(capture: Capture, requests: list[Path]) -> Names:
         capture.request
     ]:
         texts += [request.python or "", request.target.path or "", *request.command]
-        folders += [request.cwd] if request.cwd else []
+        if request.cwd:
+            folders.append(request.cwd)
     environment = capture.records.environment.texts
     return names_in(
         [*texts, *environment.values()], sorted({*folders}), more_secrets.finder()
@@ -231,7 +231,9 @@ def _way(name: str) -> _Way:
         return _request
     if name.endswith(".json"):
         return _document
-    return _records if name.endswith(".jsonl") else _text
+    if name.endswith(".jsonl"):
+        return _records
+    return _text
 
 
 def _request(
@@ -319,7 +321,9 @@ def _whole_part(data: bytes, names: Names) -> int:
         # Without spaces any position will do: a token ends somewhere.
         before = data.rfind(mark, max(0, position - _AROUND), position - 1) + 1
         position = before or (position - 64 * (number + 1) if mark == b" " else 0)
-    return end if len(data) > 2 * _LONGEST_LINE else 0
+    if len(data) > 2 * _LONGEST_LINE:
+        return end
+    return 0
 
 
 def _nothing_across(data: bytes, position: int, names: Names) -> bool:

@@ -119,11 +119,9 @@ class ChangedSections:
             for path in self._repository.known
             if _INSTALLS.match(PurePosixPath(path).name)
         )
-        yield from (
-            _changed(path)
-            for path in sorted(named)
-            if self._repository.changed(path)
-        )
+        for path in sorted(named):
+            if self._repository.changed(path):
+                yield _changed(path)
 
     def _of_section(self, section: ExpectationSection) -> str | None:
         """Return why a section has to be checked again; None if it need not."""
@@ -139,11 +137,9 @@ class ChangedSections:
     def _files(self, job: Job) -> ProgramFiles:
         """The files that a run depends on."""
         request, target = job.request, job.request.target
-        path = (
-            self._repository.path_in(target.path)
-            if target.path is not None
-            else None
-        )
+        path = None
+        if target.path is not None:
+            path = self._repository.path_in(target.path)
         if target.path is not None and path is None:
             return ProgramFiles(
                 frozenset(), f"{target.path} is not in the repository"
@@ -178,11 +174,9 @@ class ChangedSections:
             whole = self._repository.path_in(
                 Path(os.path.normpath(job.request.cwd / pattern))
             )
-            yield from (
-                one
-                for one in self._repository.before
-                if whole and fnmatchcase(one, whole)
-            )
+            for one in self._repository.before:
+                if whole and fnmatchcase(one, whole):
+                    yield one
 
     def _opened_before(self, job: Job) -> Iterator[str]:
         """The files of the repository that a kept result of this run lists."""
@@ -225,20 +219,16 @@ def _parts_of(
     """Return the sections of a file of expectations by their path, and the limits
     for all models, as canonical YAML, which leaves out comments and positions."""
     try:
-        root = (
-            yaml_text.compose(data.decode("utf-8-sig"), "")
-            if data is not None
-            else None
-        )
+        root = None
+        if data is not None:
+            root = yaml_text.compose(data.decode("utf-8-sig"), "")
     except (UnicodeDecodeError, FusiondocError):
         root = None
     if root is None:
         return None, None
-    several = (
-        yaml_text.at(root, ("sections",))
-        if isinstance(root, yaml.MappingNode)
-        else None
-    )
+    several = None
+    if isinstance(root, yaml.MappingNode):
+        several = yaml_text.at(root, ("sections",))
     if not isinstance(several, yaml.SequenceNode):
         return {(): _canonical(root)}, None
     policy = yaml_text.at(root, ("all",))

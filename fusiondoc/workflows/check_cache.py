@@ -99,11 +99,10 @@ def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str
     """
     interpreter = inspect(request.python)
     version_file = interpreter.version_file
-    known = {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(VARIABLES)
-    }
+    known = {}
+    for name, value in environment.items():
+        if name.startswith(VARIABLES):
+            known[name] = value
     parts: dict[str, Any] = {
         "fusiondoc": [__version__, _own_sources()],
         "target": request.target.as_json(),
@@ -223,11 +222,10 @@ def state_of(
 ) -> dict[str, Any]:
     """Return everything that a result depends on beside its key, with its present
     state."""
-    variables = {
-        variable
-        for name in _own_python(inputs)
-        for variable in _reads(name).variables
-    }
+    variables = set()
+    for name in _own_python(inputs):
+        for variable in _reads(name).variables:
+            variables.add(variable)
     files = {*inputs.files, *([str(target)] if target is not None else [])}
     stated = {
         "files": sorted(files),
@@ -371,10 +369,9 @@ class CheckCache:
     def _paths(self, request: RunRequest) -> list[Path]:
         """The files of the results with the key of a run, newest first."""
         try:
-            found = [
-                (path.stat().st_mtime, path)
-                for path in self._folder_of(request).glob("*.json")
-            ]
+            found = []
+            for path in self._folder_of(request).glob("*.json"):
+                found.append((path.stat().st_mtime, path))
         except (OSError, FusiondocError):
             return []
         return [path for _, path in sorted(found, reverse=True)]

@@ -46,7 +46,9 @@ def target_of(section: ExpectationSection) -> str | None:
     """The target of a section: that of ``run``, else that of ``when``."""
     if section.run.target is not None:
         return section.run.target
-    return section.when.target[0] if section.when.target else None
+    if section.when.target:
+        return section.when.target[0]
+    return None
 
 
 def jobs_of(

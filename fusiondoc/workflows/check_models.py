@@ -181,11 +181,9 @@ def run_job(job: Job, cache: CheckCache | None = None) -> RunResult:
     """Return the kept result of a model, or run it; the result of a run is kept if
     everything that it depends on is known."""
     try:
-        kept = (
-            cache.get(job.request, job.files)
-            if cache is not None and not job.profile
-            else None
-        )
+        kept = None
+        if cache is not None and not job.profile:
+            kept = cache.get(job.request, job.files)
         if kept is not None:
             return RunResult(kept.report, cached_from=kept.date)
         return _run_now(job, cache)
@@ -252,9 +250,10 @@ def _checked(
     name, target = section.name, job.request.target.text
     report = result.report
     if result.why is not None or report is None:
-        outcome = (
-            CheckOutcome.FAILED if result.exit_status else CheckOutcome.NOT_RUN
-        )
+        if result.exit_status:
+            outcome = CheckOutcome.FAILED
+        else:
+            outcome = CheckOutcome.NOT_RUN
         return CheckedModel(
             name,
             target,

@@ -21,11 +21,10 @@ def problems_without_run(
 ) -> list[str]:
     """A sentence for each target that does not exist, each pattern that matches no
     file, and the captures that git tracks."""
-    found = [
-        problem
-        for section in sections
-        for problem in _of_section(section, expectations.file)
-    ]
+    found = []
+    for section in sections:
+        for problem in _of_section(section, expectations.file):
+            found.append(problem)
     return [*found, *_tracked_captures(Path(expectations.file).absolute().parent)]
 
 

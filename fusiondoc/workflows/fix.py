@@ -230,15 +230,15 @@ def _found(
 ) -> _ToTry:
     program = UserProgram.of(request, capture, report)
     changes = SuggestedChanges.of_program(program).in_files
-    altering = (
-        []
-        if allow_signature
-        else [one for one in changes if alters_signature(program, one)]
-    )
+    if allow_signature:
+        altering = []
+    else:
+        altering = [one for one in changes if alters_signature(program, one)]
     every = bundles(one for one in changes if one not in altering)
-    left_out = (
-        [] if inference else [one for one in every if "--eval" in one.setting.flags]
-    )
+    if inference:
+        left_out = []
+    else:
+        left_out = [one for one in every if "--eval" in one.setting.flags]
     notes_shown = (
         *described(program),
         *_in_eval_mode(left_out),
@@ -258,11 +258,9 @@ def _with_other_arguments(changes: Sequence[Change]) -> Iterable[str]:
     """One line on the changes that alter the arguments of a function."""
     titles = list(dict.fromkeys(one.title for one in changes))
     if titles:
-        more = (
-            f" and {len(titles) - _MOST_TITLES} more"
-            if len(titles) > _MOST_TITLES
-            else ""
-        )
+        more = ""
+        if len(titles) > _MOST_TITLES:
+            more = f" and {len(titles) - _MOST_TITLES} more"
         listed = "; ".join(titles[:_MOST_TITLES]) + more
         alters = "alters" if len(titles) == 1 else "each alters"
         yield f"{listed}: {alters} the arguments of a function; tried with --allow-signature"

@@ -95,7 +95,9 @@ class ChangeBundle:
     def about(self) -> frozenset[str]:
         """The operators that it targets; empty if it targets none in particular."""
         named = [one.ops for one in self.changes]
-        return frozenset().union(*named) if all(named) else frozenset()
+        if all(named):
+            return frozenset().union(*named)
+        return frozenset()
 
     @property
     def replaces_by_several(self) -> bool:
@@ -250,19 +252,17 @@ def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
 def described(program: UserProgram) -> list[str]:
     """Describe possible changes that are not made, a line each: in-place operations
     in files of installed packages, and files that cannot be read."""
-    unread = [
-        f"{path.name} could not be read: {why}"
-        for path, why in program.unread.items()
-    ]
+    unread = []
+    for path, why in program.unread.items():
+        unread.append(f"{path.name} could not be read: {why}")
     return [*_in_packages(program), *unread]
 
 
 def _in_packages(program: UserProgram) -> list[str]:
-    in_place = {
-        (line, row.op): (row, instead)
-        for line, row in program.in_packages
-        if (instead := _instead(program, row.op))
-    }
+    in_place = {}
+    for line, row in program.in_packages:
+        if instead := _instead(program, row.op):
+            in_place[(line, row.op)] = row, instead
     lines = [
         f"{line}: {op} ({count(row.count, 'time')}) works in place; {instead}, it could fuse"
         for (line, op), (row, instead) in sorted(
@@ -282,11 +282,10 @@ def _instead(program: UserProgram, op: str) -> str | None:
     if not is_in_place(op) or op in IN_PLACE_ASSIGNS:
         return None
     made, sign = FILLS.get(op), sign_of(op)
-    plain = (
-        f"aten::{re.split(r'[.(]', made)[1]}"
-        if made
-        else f"{op.rpartition(':')[0]}:{plain_name(op)}"
-    )
+    if made:
+        plain = f"aten::{re.split(r'[.(]', made)[1]}"
+    else:
+        plain = f"{op.rpartition(':')[0]}:{plain_name(op)}"
     if not taken_by(plain, program.fuser, program.torch) or (
         program.backward and plain not in WITH_FORMULA
     ):

@@ -138,7 +138,9 @@ class FixSearch:
     def settings(self) -> tuple[str, ...]:
         """The kept changes that are no edits: options of the command."""
         fuser = self._steps[-1].changes.setting.fuser
-        return (f"--fuser {fuser}",) if fuser is not None else ()
+        if fuser is None:
+            return ()
+        return (f"--fuser {fuser}",)
 
     @property
     def now(self) -> tuple[Version, RunRequest]:
@@ -269,10 +271,9 @@ class FixSearch:
         numbers = sorted(
             combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0]
         )
-        pairs = [
-            ChangeBundle.of_all([pool[first], pool[second]])
-            for first, second in numbers
-        ]
+        pairs = []
+        for first, second in numbers:
+            pairs.append(ChangeBundle.of_all([pool[first], pool[second]]))
         changes = self._steps[-1].changes
         self._versions.begin((changes.plus(pair), _name(pair)) for pair in pairs)
         for pair in pairs:
@@ -301,7 +302,9 @@ class FixSearch:
         outcome, nothing = self._outcome(row), self._did_nothing(row)
         if outcome is not ChangeOutcome.KEPT:
             del self.tried[row]
-        return None if outcome is ChangeOutcome.NO_GAIN and nothing else outcome
+        if outcome is ChangeOutcome.NO_GAIN and nothing:
+            return None
+        return outcome
 
     def _without_each(self, parts: Sequence[ChangeBundle]) -> None:
         """Leave each part out of the last step in turn, and drop the parts that it
@@ -377,11 +380,9 @@ class FixSearch:
             return ChangeOutcome.FAILED
         if set(after.wrong) - set(self.original[0].wrong):
             return ChangeOutcome.WRONG
-        return (
-            ChangeOutcome.KEPT
-            if after.better_than(before, bundle.replaces_by_several)
-            else ChangeOutcome.NO_GAIN
-        )
+        if after.better_than(before, bundle.replaces_by_several):
+            return ChangeOutcome.KEPT
+        return ChangeOutcome.NO_GAIN
 
     def _tried(
         self,
@@ -420,7 +421,9 @@ def _name(bundle: ChangeBundle) -> str:
 
 
 def _value(speed: Ratio | None) -> float:
-    return 1.0 if speed is None else speed.value
+    if speed is None:
+        return 1.0
+    return speed.value
 
 
 def _combines(bundle: ChangeBundle) -> bool:

@@ -102,11 +102,9 @@ class Versions:
     def request_of(self, bundle: ChangeBundle, name: str) -> RunRequest | None:
         """The request that ``measure`` will run; None for one that needs a run of
         its own before it."""
-        return (
-            None
-            if _in_eval_mode(bundle)
-            else self._prepared_run(bundle, name).request
-        )
+        if _in_eval_mode(bundle):
+            return None
+        return self._prepared_run(bundle, name).request
 
     def end_ahead(self) -> None:
         """End the runs whose results nobody waits for."""
@@ -264,12 +262,11 @@ def _in_eval_mode(bundle: ChangeBundle) -> bool:
 def _edits_for_the_run(bundle: ChangeBundle) -> list[TextEdit]:
     """The edits, without those of a module that was moved to its device, as the run
     itself freezes it."""
-    frozen = {
-        edit
-        for one in bundle.changes
-        if "--freeze" in one.setting.flags
-        for edit in one.edits
-    }
+    frozen = set()
+    for one in bundle.changes:
+        if "--freeze" in one.setting.flags:
+            for edit in one.edits:
+                frozen.add(edit)
     return [edit for edit in bundle.edits if edit not in frozen]
 
 
@@ -292,16 +289,16 @@ class Rounding:
     TIMES = 10
 
     def __init__(self, rows: Sequence[Verification]) -> None:
-        self._moved = {
-            row.what: row.max_rel for row in rows if row.max_rel is not None
-        }
-        self._most = {
-            phase: max(
+        self._moved = {}
+        for row in rows:
+            if row.max_rel is not None:
+                self._moved[row.what] = row.max_rel
+        self._most = {}
+        for phase in ("forward", "backward"):
+            self._most[phase] = max(
                 (row.max_rel or 0.0 for row in rows if row.phase == phase),
                 default=0.0,
             )
-            for phase in ("forward", "backward")
-        }
 
     def explains(self, row: Verification) -> bool:
         """True if a difference is no larger than the effect of rounding."""
@@ -319,9 +316,10 @@ class Rounding:
 def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The figures of a run."""
     first = report.first_groups
-    outside = [
-        row for row in report.rows_that_may_have_run if row.reason.code != COUNTER
-    ]
+    outside = []
+    for row in report.rows_that_may_have_run:
+        if row.reason.code != COUNTER:
+            outside.append(row)
     failed = capture.error()
     evaluated = interpreted(report)
     compiled = report.compiled
@@ -370,7 +368,10 @@ def _with_results(
             allowed.append(rounding.allowed(row))
         else:
             wrong.append(_difference(row))
-    random = [op for row in report.verification for op in row.random]
+    random = []
+    for row in report.verification:
+        for op in row.random:
+            random.append(op)
     return replace(
         version,
         wrong=tuple(dict.fromkeys(wrong)),
@@ -407,9 +408,7 @@ def _difference(row: Verification) -> str:
     """ "output 0: 3 of 8 elements differ" """
     if row.detail:
         return f"{row.what}: {row.detail}"
-    off = (
-        f" by {row.max_rel:.2g} (allowed: {row.tolerance:.2g})"
-        if row.max_rel and row.tolerance
-        else ""
-    )
+    off = ""
+    if row.max_rel and row.tolerance:
+        off = f" by {row.max_rel:.2g} (allowed: {row.tolerance:.2g})"
     return f"{row.what} differs{off}"

@@ -282,9 +282,9 @@ class _FollowedRun:
     def _go(self) -> Go:
         if self._ended is None:
             return Go.ON
-        return (
-            Go.FINISH if time.monotonic() - self._ended < _REST_SECONDS else Go.STOP
-        )
+        if time.monotonic() - self._ended < _REST_SECONDS:
+            return Go.FINISH
+        return Go.STOP
 
     def _follow(self, follower: Follower) -> None:
         try:
@@ -382,11 +382,10 @@ class LiveView:
     def _new_fallbacks(self, report: Report) -> Iterator[tuple[str, str]]:
         now: Counter[str] = Counter()
         for fallback in report.fallbacks:
-            error = (
-                masked(fallback.error)
-                if fallback.error
-                else "the log does not state why"
-            )
+            if fallback.error:
+                error = masked(fallback.error)
+            else:
+                error = "the log does not state why"
             now[f"when a group was to {fallback.stage}: {error}"] += fallback.count
         for text, times in now.items():
             before = self._fallbacks[text]
@@ -415,15 +414,15 @@ class LiveView:
         if report.iterations:
             last = report.iterations[-1]
             print_line.append(("pass", f"{last.index}, {last.phase}"))
-        name = (
-            fuser_title(report.fuser.effective)
-            if report.fuser.effective
-            else "no fuser"
-        )
+        if report.fuser.effective:
+            name = fuser_title(report.fuser.effective)
+        else:
+            name = "no fuser"
         each = each_rank(report)
-        whose, each_log = (
-            (f"{each.whose}: ", each.report) if each is not None else ("", report)
-        )
+        if each is not None:
+            whose, each_log = f"{each.whose}: ", each.report
+        else:
+            whose, each_log = "", report
         fused, groups = (
             count(each_log.fused_operators, "operator"),
             count(each_log.fusion_groups, "group"),
@@ -452,11 +451,9 @@ def _where(group: Group) -> str:
         for node in group.nodes
         if (node.user_source or node.source or "<")[0] != "<"
     )
-    return (
-        source_lines(replace(group, nodes=own))
-        if own
-        else "gradient formulas of torch"
-    )
+    if own:
+        return source_lines(replace(group, nodes=own))
+    return "gradient formulas of torch"
 
 
 def _operators(ops: Iterable[str]) -> str:

@@ -116,11 +116,10 @@ def _speeds_of_tries(
     """The speed of each run relative to the run that it is compared with."""
     found: list[Ratio | None] = [None] * len(rows)
     for first in sorted({row.against for row in rows}):
-        compared = [
-            index
-            for index, row in enumerate(rows)
-            if row.against == first and index != first
-        ]
+        compared = []
+        for index, row in enumerate(rows):
+            if row.against == first and index != first:
+                compared.append(index)
         if not compared or ran[first][1] is None:
             continue
         speeds = speeds_in_turns([ran[first], *(ran[index] for index in compared)])
@@ -205,11 +204,10 @@ def measured(
     failed: FusiondocError | None,
 ) -> Try:
     """The figures of a run that the table compares."""
-    rates = [
-        kernel.gb_per_s.median
-        for kernel in report.kernels
-        if kernel.gb_per_s is not None
-    ]
+    rates = []
+    for kernel in report.kernels:
+        if kernel.gb_per_s is not None:
+            rates.append(kernel.gb_per_s.median)
     status: int | None = failed.exit_code if failed is not None else 0
     if capture.result.signal:
         status = None
@@ -242,10 +240,13 @@ def steady_seconds(report: Report) -> float | None:
             passes[iteration.index] = (
                 passes.get(iteration.index, 0.0) + iteration.seconds
             )
-    times = [
-        seconds for index, seconds in passes.items() if index not in not_steady
-    ]
-    return median(times) if len(times) > 1 else None
+    times = []
+    for index, seconds in passes.items():
+        if index not in not_steady:
+            times.append(seconds)
+    if len(times) > 1:
+        return median(times)
+    return None
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:
@@ -359,7 +360,9 @@ def _run_way(
         else:
             if done.result.ended is Ended.INTERRUPTED:
                 return None
-    return done if failed is None else _problem(failed)
+    if failed is None:
+        return done
+    return _problem(failed)
 
 
 def _why_not(steps: StepsTaken, function: str | None) -> str | None:
@@ -383,18 +386,16 @@ def _why_not(steps: StepsTaken, function: str | None) -> str | None:
 def _speeds_of_script(
     other: str, taken: dict[str, list[StepsTaken]]
 ) -> tuple[Speed, ...]:
-    rounds = {
-        name: [_rounds(step.ms[_WARM_UP:]) for step in steps]
-        for name, steps in taken.items()
-    }
+    rounds = {}
+    for name, steps in taken.items():
+        rounds[name] = [_rounds(step.ms[_WARM_UP:]) for step in steps]
     rows = []
     for name in (EAGER, other):
         every = sorted(chain.from_iterable(rounds[name]))
-        memory = [
-            taken_steps.memory_bytes
-            for taken_steps in taken[name]
-            if taken_steps.memory_bytes is not None
-        ]
+        memory = []
+        for taken_steps in taken[name]:
+            if taken_steps.memory_bytes is not None:
+                memory.append(taken_steps.memory_bytes)
         rows.append(
             Speed(
                 way=name,
@@ -419,9 +420,9 @@ def _rounds(ms: Sequence[float]) -> list[float]:
     """Means of stretches with equal numbers of steps: every step counts, also those
     that wait for data."""
     size = max(1, len(ms) // _ROUNDS)
-    whole = [
-        ms[start : start + size] for start in range(0, len(ms) - size + 1, size)
-    ]
+    whole = []
+    for start in range(0, len(ms) - size + 1, size):
+        whole.append(ms[start : start + size])
     return [sum(interval) / len(interval) for interval in whole]
 
 

@@ -28,11 +28,10 @@ def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
     cuda = env.get("cuda")
     wanted = report.fuser.effective
     if capture.records.target.how == IN_PROCESS:
-        wanted = (
-            WITH_OPTIONS.name
-            if device == "cuda" and has_gpu_fuser(torch, cuda)
-            else INSTEAD
-        )
+        if device == "cuda" and has_gpu_fuser(torch, cuda):
+            wanted = WITH_OPTIONS.name
+        else:
+            wanted = INSTEAD
         if report.groups or own != "none":
             return None
     if wanted not in _FUSERS or own not in (*_FUSERS, "none") or wanted == own:
@@ -53,14 +52,16 @@ def _device(report: Report) -> str | None:
     if the types do not show it, or there is no operator."""
     if not report.groups and not report.unfused:
         return None
-    found = {
-        device
-        for text in _types(report)
-        for device in re.findall(r"device=(cpu|cuda)", text)
-    }
+    found = set()
+    for text in _types(report):
+        found.update(re.findall(r"device=(cpu|cuda)", text))
     if not found and not {"cuda", "hip"} & set(report.environment):
         return "cpu"
-    return "cuda" if "cuda" in found else "cpu" if found else None
+    if "cuda" in found:
+        return "cuda"
+    if found:
+        return "cpu"
+    return None
 
 
 def _types(report: Report) -> Iterator[str]:

@@ -303,7 +303,9 @@ def _as_in_the_group(op: str, group: Group) -> str:
     """Return the group's name of an operator in the file: the copy of a view, which
     only a fusion pass knows, is that view in the file."""
     copy = f"prim::{op.partition('::')[2]}_copy"
-    return copy if op not in group.ops and copy in group.ops else op
+    if op not in group.ops and copy in group.ops:
+        return copy
+    return op
 
 
 def _changes(
@@ -326,13 +328,12 @@ def _switched_back(knobs: Mapping[str, str]) -> Iterator[Change]:
         known = catalogue.knob(name)
         if known is None or known.kind != "switch":
             continue
-        other = (
-            "off"
-            if value.strip().lower() in _ON
-            else "on"
-            if value.strip().lower() in _OFF
-            else None
-        )
+        if value.strip().lower() in _ON:
+            other = "off"
+        elif value.strip().lower() in _OFF:
+            other = "on"
+        else:
+            other = None
         if other is not None:
             yield _knob(name, other)
 
@@ -346,13 +347,15 @@ def _left_out(
     if facts_of(report.fuser.effective).switches.knob_to_leave_out is None:
         return
     culprit = fault.culprit
-    groups = [
-        group
-        for group in report.groups
-        if culprit is None or group.id == culprit.group
-    ]
+    groups = []
+    for group in report.groups:
+        if culprit is None or group.id == culprit.group:
+            groups.append(group)
     smallest = culprit.operators if culprit is not None else ()
-    every = [op for group in groups for op in group.ops]
+    every = []
+    for group in groups:
+        for op in group.ops:
+            every.append(op)
     copies = [op for op in every if re.search(r"_copy\Z", op)]
     wanted = dict.fromkeys([*smallest, *copies] if smallest or copies else every)
     given = request.knobs.get("skip_node_kind")

@@ -55,7 +55,9 @@ def git(folder: Path, *arguments: str) -> bytes | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout
+    return None
 
 
 def changing_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -90,7 +92,9 @@ def uncommitted(path: Path) -> set[int]:
     now = _lines(read_within(path))
     if git(folder, "ls-files", "--error-unmatch", "--", path.name) is None:
         ignored = git(folder, "check-ignore", "-q", "--", path.name) is not None
-        return set() if ignored else set(range(1, len(now) + 2))
+        if ignored:
+            return set()
+        return set(range(1, len(now) + 2))
     committed = git(folder, "cat-file", "blob", f"HEAD:./{path.name}")
     if committed is None:
         return set(range(1, len(now) + 2))

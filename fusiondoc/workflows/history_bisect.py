@@ -148,9 +148,10 @@ def first_broken(history: History) -> Iterator[tuple[str, str | None, str | None
     """For each model that is broken now: date of its first broken run, commit of
     the last run before that in which all held, and commit of the broken run."""
     for model in history.models:
-        held = [
-            number for number, run in enumerate(model.runs) if run.status == HOLDS
-        ]
+        held = []
+        for number, run in enumerate(model.runs):
+            if run.status == HOLDS:
+                held.append(number)
         if held and model.runs[-1].status == BROKEN:
             broken = next(
                 run for run in model.runs[held[-1] :] if run.status == BROKEN

@@ -110,7 +110,9 @@ class _Gained:
 def _first_line(group: GroupLine) -> str | None:
     """Its first line in the program, rather than one of an autodiff formula."""
     own = [line for line in group.lines if not line.startswith("<string>")]
-    return own[0] if own else None
+    if own:
+        return own[0]
+    return None
 
 
 def _knows_no_backward(group: GroupLine, after: RunLine) -> bool:
@@ -141,11 +143,10 @@ def _reasons(
     """Return the operators of the group that are outside groups more often now, the
     most frequent first. If there are none, the group's operators were replaced by
     others: then all operators that are outside more often."""
-    of_phase = [
-        OutsideLine(phase, op, code, number)
-        for (phase, op, code), number in more.items()
-        if phase == group.phase
-    ]
+    of_phase = []
+    for (phase, op, code), number in more.items():
+        if phase == group.phase:
+            of_phase.append(OutsideLine(phase, op, code, number))
     own = [row for row in of_phase if row.op in group.ops]
     return sorted(own or of_phase, key=lambda row: (-row.count, row.op, row.code))
 

@@ -150,11 +150,9 @@ class _Reader:
             {name: content.pop(name, None) for name in ("groups", "outside")}
         )
         run = read_object(RunLine, sound(content))
-        return (
-            replace(run, groups=plan.groups, outside=plan.outside)
-            if run is not None
-            else None
-        )
+        if run is None:
+            return None
+        return replace(run, groups=plan.groups, outside=plan.outside)
 
     def _plan_of(self, content: dict[str, Any]) -> _Plan:
         key = sha256(repr(content).encode("utf-8", "replace")).digest()

@@ -131,9 +131,10 @@ def of_capture(
 ) -> Looked:
     """Return the capture's report; if a dump is missing, run its target again with
     the dump."""
-    lacking = [
-        name for name in dumps if not is_set(name, capture.request.variables)
-    ]
+    lacking = []
+    for name in dumps:
+        if not is_set(name, capture.request.variables):
+            lacking.append(name)
     if not lacking:
         return Looked(_report(capture), capture.failure())
     again = _earlier(capture)
@@ -197,7 +198,9 @@ def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
 
 def _earlier(capture: Capture) -> Capture | None:
     path = capture.path / FOLDER
-    return Capture(path) if is_capture(path) else None
+    if is_capture(path):
+        return Capture(path)
+    return None
 
 
 def _lacking(
@@ -319,12 +322,11 @@ _TEXTS = ("code", "dumps")
 def _row(
     name: str, kernel: Kernel, dump: Dump, groups: dict[str, Group]
 ) -> SavedDump:
-    nodes = [
-        node
-        for group in kernel.groups
-        if group in groups
-        for node in groups[group].nodes
-    ]
+    nodes = []
+    for group in kernel.groups:
+        if group in groups:
+            for node in groups[group].nodes:
+                nodes.append(node)
     sources = {node.user_source or node.source or "" for node in nodes} - {""}
     evidence = tuple(
         Evidence(evidence.file, evidence.line) for evidence in dump.evidence
@@ -373,11 +375,9 @@ def _own_files(folder: Path) -> set[str]:
         return set()
     except (ValueError, RecursionError):
         raise _foreign(folder / INDEX) from None
-    sums = (
-        index.get("sha256")
-        if isinstance(index, dict) and index.get("schema") == SCHEMA
-        else None
-    )
+    sums = None
+    if isinstance(index, dict) and index.get("schema") == SCHEMA:
+        sums = index.get("sha256")
     if not isinstance(sums, dict):
         raise _foreign(folder / INDEX)
     own = {INDEX}

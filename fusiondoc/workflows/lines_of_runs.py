@@ -136,21 +136,20 @@ def outside_of(plan: RunPlan) -> tuple[OutsideLine, ...]:
     counts: Counter[tuple[str | None, str, str]] = Counter()
     for row in plan.outside:
         counts[row.phase, row.operator.op, row.code] += row.nodes
-    return tuple(
-        OutsideLine(phase, op, code, count)
-        for (phase, op, code), count in counts.items()
-    )
+    lines = []
+    for (phase, op, code), count in counts.items():
+        lines.append(OutsideLine(phase, op, code, count))
+    return tuple(lines)
 
 
 def _group_line(group: Group) -> GroupLine:
     positions = (
         Source.parse(node.user_source or node.source) for node in group.nodes
     )
-    lines = [
-        f"{PurePath(found.file).name}:{found.line}"
-        for found in positions
-        if found is not None
-    ]
+    lines = []
+    for found in positions:
+        if found is not None:
+            lines.append(f"{PurePath(found.file).name}:{found.line}")
     return GroupLine(
         group.phase, group.ops, tuple(dict.fromkeys(lines)), group.count
     )

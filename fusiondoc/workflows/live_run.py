@@ -118,9 +118,10 @@ class LiveRun:
         self._switched_on: str | None = None
 
     def _print_line(self, line: str) -> None:
-        self._notes.append(
-            line[len("note: ") :] if line.startswith("note: ") else line
-        )
+        if line.startswith("note: "):
+            self._notes.append(line[len("note: ") :])
+        else:
+            self._notes.append(line)
 
     def __enter__(self) -> LiveRun:
         """Start to record.
@@ -198,13 +199,12 @@ class LiveRun:
         return (*self._notes, *(self._after() if self.ended else ()))
 
     def __repr__(self) -> str:
-        state = (
-            "ended"
-            if self.ended
-            else "running"
-            if self._undo is not None
-            else "not started"
-        )
+        if self.ended:
+            state = "ended"
+        elif self._undo is not None:
+            state = "running"
+        else:
+            state = "not started"
         return f"<fusiondoc capture, {state}: {getattr(self, 'path', self._store.folder)}>"
 
     # -- entering -------------------------------------------------------------------------------------------
@@ -332,11 +332,10 @@ class LiveRun:
                 "PYTORCH_JIT_TYPE_VERBOSITY is below 3, and torch reads it once: the log lacks types. Set it"
                 " where the program starts: export PYTORCH_JIT_TYPE_VERBOSITY=3"
             )
-        printing = [
-            own
-            for own in map(facts_of, (fuser, self._switched_on))
-            if own.switches.dump_variable == DUMP
-        ]
+        printing = []
+        for own in map(facts_of, (fuser, self._switched_on)):
+            if own.switches.dump_variable == DUMP:
+                printing.append(own)
         if DUMP in wanted and printing:
             notes.append(
                 f"{printing[0].title} reads {DUMP} once, at its first kernel: what it prints goes on after"
@@ -422,11 +421,9 @@ class LiveRun:
                 f"{own.title} had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
-        return (
-            [sentence(report.fuser.by_itself)]
-            if report.fuser.by_itself is not None
-            else []
-        )
+        if report.fuser.by_itself is None:
+            return []
+        return [sentence(report.fuser.by_itself)]
 
 
 @contextlib.contextmanager
@@ -481,11 +478,9 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 def _caller_line(frame: FrameType | None) -> str:
     """``train.py:12``."""
-    return (
-        f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-        if frame is not None
-        else "block"
-    )
+    if frame is None:
+        return "block"
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def _model_at(frame: FrameType | None) -> str | None:

@@ -110,20 +110,19 @@ def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
             run, so a group lost in one run would be found in another.
     """
     sources = sources_of(arguments)
-    captures = [
-        source.capture() for source in sources if source.kind is SourceKind.CAPTURE
-    ]
+    captures = []
+    for source in sources:
+        if source.kind is SourceKind.CAPTURE:
+            captures.append(source.capture())
     for source in sources:
         if (
             source.kind is SourceKind.LOG
             and source.path is not None
             and source.path.is_dir()
         ):
-            captures += [
-                Capture(path)
-                for path in sorted(source.path.iterdir())
-                if is_capture(path)
-            ]
+            for path in sorted(source.path.iterdir()):
+                if is_capture(path):
+                    captures.append(Capture(path))
     if len(captures) > 1 and not all(capture.ranks for capture in captures):
         first, second = (capture.name for capture in captures[:2])
         raise UsageError(
@@ -144,11 +143,10 @@ def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
     if len(sources) == 1 and sources[0].kind is SourceKind.REPORT:
         saved = report_from(arguments)
         made_of = saved.target.capture
-        named = (
-            [made_of]
-            if made_of is not None
-            else [log.name for log in logs_behind(saved)]
-        )
+        if made_of is not None:
+            named = [made_of]
+        else:
+            named = [log.name for log in logs_behind(saved)]
         if not named or not all(Path(name).exists() for name in named):
             raise UsageError(
                 f"{sources[0].text} is a saved report, and what it was made of is not here",
@@ -175,9 +173,10 @@ def side(argument: str) -> Report:
     name = "stdin" if argument == "-" else argument
     if is_latest(argument) and source.path is not None:
         name = source.path.name
-    inner = report.target.name or ""
-    if named_json(argument) or report.target.of_capture:
-        name += f" ({inner})" if inner not in ("", argument) else ""
+    inner = report.target.name
+    has_own_name = named_json(argument) or report.target.of_capture
+    if has_own_name and inner and inner != argument:
+        name += f" ({inner})"
     return replace(report, target=replace(report.target, name=name))
 
 
@@ -209,7 +208,9 @@ def _report(
                 read_report(saved_bytes(first.text, first.path), first.text)
             )
             saved = without_commands_of_others(saved, first.text)
-            return saved if peak is None else with_peak(saved, peak)
+            if peak is None:
+                return saved
+            return with_peak(saved, peak)
     return report_of_log_sources(sources, peak, source_roots)[0]
 
 
@@ -222,11 +223,9 @@ def report_of_log_sources(
     observed in the logs."""
     logs, first = logs_of(sources), sources[0]
     report, observed = read_logs(logs, work_out=Reasons())
-    given = (
-        first.text
-        if len(sources) == 1 and first.path is not None and first.path.is_dir()
-        else None
-    )
+    given = None
+    if len(sources) == 1 and first.path is not None and first.path.is_dir():
+        given = first.text
     return report_of_logs(
         report, observed, logs, peak, source_roots, given
     ), observed
@@ -274,7 +273,9 @@ def _folder_of(logs: Sequence[LogInput]) -> str | None:
         OSError,
     ):  # absolute and relative names, or other drives
         return None
-    return folder if there == {os.path.normpath(path) for path in paths} else None
+    if there == {os.path.normpath(path) for path in paths}:
+        return folder
+    return None
 
 
 def _without_secrets(report: Report) -> Report:
@@ -282,9 +283,10 @@ def _without_secrets(report: Report) -> Report:
     user; text that only a compiler prints (groups, programs, kernels) is left as it
     is."""
     kept = ("groups", "programs", "kernels")
-    named = [
-        field.name for field in fields(report) if field.metadata.get("json", True)
-    ]
+    named = []
+    for field in fields(report):
+        if field.metadata.get("json", True):
+            named.append(field.name)
     return replace(
         report,
         **{
@@ -303,9 +305,11 @@ def logs_behind(report: Report) -> tuple[LogInput, ...]:
     named = dict.fromkeys(
         evidence.file for group in report.groups for evidence in group.evidence
     )
-    return tuple(
-        LogInput(name, Path(name)) for name in named if _is_log(Path(name))
-    )
+    logs = []
+    for name in named:
+        if _is_log(Path(name)):
+            logs.append(LogInput(name, Path(name)))
+    return tuple(logs)
 
 
 def _is_log(path: Path) -> bool:
@@ -332,10 +336,9 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
     """Read the log of a capture, or those of its ranks and of the ranks that
     ``others`` hold."""
     shown = _shown(capture)
-    logs = [
-        LogInput(str(shown / name), capture.path / name)
-        for name in capture.log_names
-    ]
+    logs = []
+    for name in capture.log_names:
+        logs.append(LogInput(str(shown / name), capture.path / name))
     if capture.ranks:
         captures = (capture, *others)
         logs = rank_logs(captures, [str(_shown(capture)) for capture in captures])
@@ -379,11 +382,9 @@ def _fuser_off(capture: Capture) -> str | None:
     if capture.records.switches.fuser_off_before:
         return "this process had the fuser off before the block began"
     variable = capture.request.off_by_variable(capture.records.fuser.effective)
-    return (
-        f"{variable} is set, which switches the fuser off"
-        if variable is not None
-        else None
-    )
+    if variable is None:
+        return None
+    return f"{variable} is set, which switches the fuser off"
 
 
 def report_of(
@@ -523,11 +524,9 @@ class LogTexts:
         return self._sources[file]
 
     def _read(self, file: str) -> str | None:
-        kept = (
-            kept_source(self._capture.path, file)
-            if self._capture is not None
-            else None
-        )
+        kept = None
+        if self._capture is not None:
+            kept = kept_source(self._capture.path, file)
         if kept is not None:
             return masked(kept)
         roots = (project_root(Path.cwd()), *self._source_roots)
@@ -536,7 +535,9 @@ class LogTexts:
             for path in (Path(file), *(root / file for root in self._source_roots))
         )
         data = next((one for one in found if one is not None), None)
-        return None if data is None else masked(text_of(data))
+        if data is None:
+            return None
+        return masked(text_of(data))
 
     def is_elsewhere(self, file: str) -> bool:
         """True if it is a Python file on disk that ``source`` does not return."""
@@ -558,7 +559,9 @@ def _frozen(target: Loaded) -> str | None:
     if it is not known."""
     if not target.frozen:
         return None
-    return "fusiondoc" if target.frozen_here else "program"
+    if target.frozen_here:
+        return "fusiondoc"
+    return "program"
 
 
 def _shown(capture: Capture) -> Path:
@@ -583,7 +586,9 @@ def _fuser(seen: FuserState, capture: Capture) -> FuserState:
 
 def _knob(setting: KnobSetting) -> KnobState:
     def text(value: Any) -> str | None:
-        return None if value is None else str(value)
+        if value is None:
+            return None
+        return str(value)
 
     return KnobState(
         setting.name, text(setting.requested), text(setting.effective), setting.live
@@ -596,7 +601,11 @@ def _timed(
     """The iterations that the log marks, with the seconds that the probe
     measured."""
     seconds = {(done.index, done.phase): done.seconds for done in passes}
-    return tuple(
-        replace(iteration, seconds=seconds.get((iteration.index, iteration.phase)))
-        for iteration in iterations
-    )
+    timed = []
+    for iteration in iterations:
+        timed.append(
+            replace(
+                iteration, seconds=seconds.get((iteration.index, iteration.phase))
+            )
+        )
+    return tuple(timed)

@@ -102,11 +102,11 @@ def _explained(left: Holders, loss: GroupLoss) -> frozenset[int]:
     if loss.slope is None:
         return frozenset(loss.after)
     members = frozenset(loss.scope.runs)
-    return frozenset(
-        run
-        for run in left.runs
-        if run in members and left.history.day(run) >= loss.slope.begin
-    )
+    runs = set()
+    for run in left.runs:
+        if run in members and left.history.day(run) >= loss.slope.begin:
+            runs.add(run)
+    return frozenset(runs)
 
 
 def _best_loss(left: Holders, tested: int) -> GroupLoss | None:
@@ -122,9 +122,10 @@ def _best_loss(left: Holders, tested: int) -> GroupLoss | None:
         best = _best(left, tried, tested)
     if best is None:
         return None
-    together = [
-        explanation for explanation in tried if _came_with(explanation, best)
-    ]
+    together = []
+    for explanation in tried:
+        if _came_with(explanation, best):
+            together.append(explanation)
     best, others = _named_causes(best, together)
     return GroupLoss(
         best.scope,
@@ -185,11 +186,10 @@ def _null(left: Holders, tried: Sequence[Explanation]) -> float:
     """The evidence that nothing was lost: all runs have one share, or the share
     depends on facts that existed all the time, or it rose."""
     same = evidence(left.having, len(left.runs))
-    others = [
-        other.evidence
-        for other in tried
-        if not other.scope.values and not _fell(left, other)
-    ]
+    others = []
+    for other in tried:
+        if not other.scope.values and not _fell(left, other):
+            others.append(other.evidence)
     return max([same, *others])
 
 
@@ -224,21 +224,21 @@ def _best(
     if not losses:
         return None
     best = max(losses, key=lambda loss: loss.evidence)
-    same = [
-        loss.evidence
-        for loss in losses
-        if _alike(loss.after, best.after) >= SAME_RUNS
-    ]
+    same = []
+    for loss in losses:
+        if _alike(loss.after, best.after) >= SAME_RUNS:
+            same.append(loss.evidence)
     if _sum_of(same) - _null(left, tried) < math.log(ODDS * max(1, tested)):
         return None
     if best.by == DATE:
-        factors = [
-            loss
-            for loss in losses
-            if loss.by != DATE
-            and loss.evidence >= best.evidence - NEARLY
-            and loss.scope == best.scope
-        ]
+        factors = []
+        for loss in losses:
+            if (
+                loss.by != DATE
+                and loss.evidence >= best.evidence - NEARLY
+                and loss.scope == best.scope
+            ):
+                factors.append(loss)
         best = max(factors, key=lambda loss: loss.evidence, default=best)
     return best
 
@@ -277,7 +277,9 @@ def _back_since(left: Holders, loss: GroupLoss) -> int | None:
     again = share_of(last) >= before - LEAST_DROP and share_of(first) < share_of(
         last
     )
-    return later.runs[split.at] if again and gain > math.log(SURE) else None
+    if again and gain > math.log(SURE):
+        return later.runs[split.at]
+    return None
 
 
 def onset(
@@ -289,10 +291,9 @@ def onset(
     lacking = [run for run in loss.after if not has[run]]
     begin = min(lacking, key=lambda run: (history.moments[run], run))
     if loss.slope is not None:
-        days = [
-            _day_text(day)
-            for day in (loss.slope.begin, loss.slope.earliest, loss.slope.latest)
-        ]
+        days = []
+        for day in (loss.slope.begin, loss.slope.earliest, loss.slope.latest):
+            days.append(_day_text(day))
         return days[0], days[1], days[2], _day_text(loss.slope.end)
     had = [run for run in loss.before if has[run]]
     first, latest = _span_of_onset(history, has, loss, had, begin)

@@ -78,11 +78,9 @@ def _detectors() -> tuple[Any, ...]:
 def kinds() -> tuple[str, ...]:
     """Return the kinds of secrets that its rules look for; none if it is not
     installed."""
-    return (
-        tuple(str(detector.secret_type) for detector in _detectors())
-        if is_installed()
-        else ()
-    )
+    if is_installed():
+        return tuple(str(detector.secret_type) for detector in _detectors())
+    return ()
 
 
 def finder() -> MoreSecrets | None:
@@ -90,9 +88,9 @@ def finder() -> MoreSecrets | None:
     not installed."""
     if not is_installed():
         return None
-    patterns = [
-        pattern for detector in _detectors() for pattern in detector.denylist
-    ]
+    patterns = []
+    for detector in _detectors():
+        patterns.extend(detector.denylist)
     return lambda text: _masked(text, patterns)
 
 

@@ -280,7 +280,9 @@ def names_in(
 def _words_of_host() -> set[str]:
     """The machine's name without its domain, if it has a name."""
     node = platform.node()
-    return {node.partition(".")[0]} if "." in node else set()
+    if "." in node:
+        return {node.partition(".")[0]}
+    return set()
 
 
 def _is_common(name: str) -> bool:
@@ -304,9 +306,10 @@ def _path(folder: str) -> re.Pattern[str] | None:
 def _hints_of_word(name: str, in_paths: bool) -> tuple[str, ...]:
     if not in_paths:
         return (name,)
-    below = [
-        f"{home}{slash}{name}" for home in ("home", "users") for slash in "/\\"
-    ]
+    below = []
+    for home in ("home", "users"):
+        for slash in "/\\":
+            below.append(f"{home}{slash}{name}")
     return (f"{name}@", *below)
 
 
@@ -314,11 +317,9 @@ def _word(name: str, in_paths: bool, is_host: bool) -> re.Pattern[str]:
     """Return the replacement of a name in any text, also in capitals; a host also
     with its domain."""
     word = re.escape(name)
-    domain = (
-        rf"(?:\.[A-Za-z0-9-]{{1,63}}){{1,4}}\.(?:{_TLD})(?![\w-])"
-        if is_host
-        else ""
-    )
+    domain = ""
+    if is_host:
+        domain = rf"(?:\.[A-Za-z0-9-]{{1,63}}){{1,4}}\.(?:{_TLD})(?![\w-])"
     if in_paths:
         homes = "|".join(
             rf"(?<=[/\\]{home}[/\\]){word}(?![\w-])" for home in ("home", "Users")

@@ -80,11 +80,10 @@ class FilesOfPrograms:
             path = waiting.pop()
             if path not in files:
                 files.add(path)
-                names = (
-                    self._names_in(path)
-                    if self._is_source(path)
-                    else ProgramNames()
-                )
+                if self._is_source(path):
+                    names = self._names_in(path)
+                else:
+                    names = ProgramNames()
                 unknown = (
                     unknown
                     or self._why_opaque(path)
@@ -110,9 +109,9 @@ class FilesOfPrograms:
             return f"{path} is compiled: what it imports is unknown"
         if path in self._repository.inner:
             return f"{path} is of another repository"
-        return (
-            f"{path} is a symbolic link" if self._repository.is_link(path) else None
-        )
+        if self._repository.is_link(path):
+            return f"{path} is a symbolic link"
+        return None
 
     def _why_unknown(self, names: ProgramNames, path: str) -> str | None:
         """Return why a source may depend on more files than it names."""
@@ -124,11 +123,9 @@ class FilesOfPrograms:
                     f"{path}:{line}: it puts the name of a {ending} file together"
                 )
         ignored = next(self._ignored(names, path), None)
-        return (
-            f"{path} names {ignored}, which git ignores"
-            if ignored is not None
-            else None
-        )
+        if ignored is None:
+            return None
+        return f"{path} names {ignored}, which git ignores"
 
     def _names_in(self, path: str) -> ProgramNames:
         if path not in self._names:
@@ -179,7 +176,8 @@ class FilesOfPrograms:
         """Submodules of a package: ``import *`` imports those in its
         ``__all__``."""
         if not parts:
-            yield from (path for paths in self._modules.values() for path in paths)
+            for paths in self._modules.values():
+                yield from paths
             return
         for folder in self._folders[parts[-1]]:
             if _ends_with(PurePosixPath(folder).parts, parts):
@@ -197,38 +195,29 @@ class FilesOfPrograms:
                 continue
             if any(mark in piece for mark in "*?["):
                 pattern = "/".join(parts)
-                yield from (
-                    one
-                    for one in self._all
-                    if fnmatchcase("/" + one, "*/" + pattern)
-                )
-            yield from (
-                one
-                for one in self._files[parts[-1]]
-                if _within(PurePosixPath(one).parts, parts)
-            )
-            yield from (
-                link
-                for end in range(1, len(parts))
-                for link in self._links(parts[:end])
-            )
+                for one in self._all:
+                    if fnmatchcase("/" + one, "*/" + pattern):
+                        yield one
+            for one in self._files[parts[-1]]:
+                if _within(PurePosixPath(one).parts, parts):
+                    yield one
+            for end in range(1, len(parts)):
+                yield from self._links(parts[:end])
             for folder in self._folders[parts[-1]]:
                 if _within(PurePosixPath(folder).parts, parts):
                     yield from self._below(folder, "")
 
     def _below(self, folder: str, ending: str | tuple[str, ...]) -> Iterator[str]:
-        yield from (
-            one
-            for one in self._all
-            if one.startswith(folder + "/") and one.endswith(ending)
-        )
+        for one in self._all:
+            if one.startswith(folder + "/") and one.endswith(ending):
+                yield one
 
     def _ignored(self, names: ProgramNames, path: str) -> Iterator[str]:
         """Yield the files that a file names, that exist in a folder around it, and
         that git does not list."""
-        folders = [
-            self._repository.root / parent for parent in PurePosixPath(path).parents
-        ]
+        folders = []
+        for parent in PurePosixPath(path).parents:
+            folders.append(self._repository.root / parent)
         for folder in dict.fromkeys((*folders, self._cwd)):
             for imported in names.imports:
                 for name in (
@@ -274,7 +263,9 @@ def _files_below(folder: Path, ending: str | tuple[str, ...]) -> Iterator[Path]:
         folders[:] = [
             name for name in folders if name not in (".git", "__pycache__")
         ]
-        yield from (Path(above) / name for name in names if name.endswith(ending))
+        for name in names:
+            if name.endswith(ending):
+                yield Path(above) / name
 
 
 def _ends_with(parts: Sequence[str], end: Sequence[str]) -> bool:

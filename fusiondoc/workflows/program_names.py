@@ -169,13 +169,14 @@ def _first_unknown(nodes: Sequence[ast.AST]) -> str | None:
         frozenset(_of_all(nodes, _names_of_imports)),
         frozenset(_of_all(nodes, _opened_as)),
     )
-    unknown = [
-        found
-        for node in nodes
-        for found in _unknown(node, by_literal, called, written)
-    ]
+    unknown = []
+    for node in nodes:
+        for found in _unknown(node, by_literal, called, written):
+            unknown.append(found)
     line, what = min(unknown, key=lambda found: found[0], default=(0, None))
-    return f"{line}: {what}" if what is not None else None
+    if what is None:
+        return None
+    return f"{line}: {what}"
 
 
 def texts_in_call(call: str) -> tuple[str, ...]:
@@ -203,7 +204,9 @@ def _literal_import(call: ast.Call) -> str | None:
     if name_of(call.func) not in _BY_NAME or len(call.args) != 1 or call.keywords:
         return None
     value = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
-    return value if isinstance(value, str) and not value.startswith(".") else None
+    if isinstance(value, str) and not value.startswith("."):
+        return value
+    return None
 
 
 def _names_of_imports(node: ast.AST) -> Iterator[str]:
@@ -250,11 +253,9 @@ def _opaque_import(node: ast.Import | ast.ImportFrom) -> str | None:
     renamed = next(
         (one for one in hidden if one.name in _DYNAMIC or _reads(one.name)), None
     )
-    return (
-        f"it imports {renamed.name} under another name"
-        if renamed is not None
-        else None
-    )
+    if renamed is None:
+        return None
+    return f"it imports {renamed.name} under another name"
 
 
 def _dynamic_name(
@@ -308,11 +309,9 @@ class _Written:
             return f"it calls {name}() on a folder"
         if name == "load" and _unpickles(call):
             return "it loads what may import modules"
-        return (
-            None
-            if self._call(call)
-            else f"it calls {name}() with a name that is not written there"
-        )
+        if self._call(call):
+            return None
+        return f"it calls {name}() with a name that is not written there"
 
     def _call(self, call: ast.Call) -> bool:
         name = name_of(call.func) or ""
@@ -375,11 +374,9 @@ _PUT_IN = re.compile(r"[%{]")
 def _endings(node: ast.AST) -> Iterator[tuple[int, str]]:
     """The endings of texts that are parts of a concatenated text."""
     for part in _parts_of_texts(node):
-        found = (
-            _ENDING.search(part.value)
-            if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            else None
-        )
+        found = None
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            found = _ENDING.search(part.value)
         if found is not None:
             yield _line(node), found.group()
 
@@ -392,7 +389,9 @@ def _parts_of_texts(node: ast.AST) -> Sequence[ast.AST]:
         return [node.left, node.right]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         part = _ENDING.fullmatch(node.value) or _PUT_IN.search(node.value)
-        return [node] if part is not None else []
+        if part is None:
+            return []
+        return [node]
     return []
 
 

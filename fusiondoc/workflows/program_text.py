@@ -17,4 +17,6 @@ def name_of(node: ast.AST | None) -> str | None:
     """``b`` of ``a.b``, and ``b`` of ``b``; None of anything else."""
     if isinstance(node, ast.Attribute):
         return node.attr
-    return node.id if isinstance(node, ast.Name) else None
+    if isinstance(node, ast.Name):
+        return node.id
+    return None

@@ -27,25 +27,33 @@ def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInpu
     Args:
         shown: the name of each capture in reports.
     """
-    return [
-        LogInput(f"{name}/{RANKS}/{rank.name}/{file}", rank.path / file, rank.rank)
-        for capture, name in zip(captures, shown)
-        for rank in capture.ranks
-        for file in rank.log_names
-    ]
+    inputs = []
+    for capture, name in zip(captures, shown):
+        for rank in capture.ranks:
+            for file in rank.log_names:
+                inputs.append(
+                    LogInput(
+                        f"{name}/{RANKS}/{rank.name}/{file}",
+                        rank.path / file,
+                        rank.rank,
+                    )
+                )
+    return inputs
 
 
 def ranks_of_captures(captures: Sequence[Capture]) -> RankSummary | None:
     """The facts of each rank; None for a run of one process."""
-    processes = [(rank, capture) for capture in captures for rank in capture.ranks]
+    processes = []
+    for capture in captures:
+        for rank in capture.ranks:
+            processes.append((rank, capture))
     launched = [capture for capture in captures if capture.request.options.launcher]
     if not processes and not launched:
         return None
-    worlds = [
-        process.records.rank.world_size or 0
-        for process, _ in processes
-        if process.records.rank is not None
-    ]
+    worlds = []
+    for process, _ in processes:
+        if process.records.rank is not None:
+            worlds.append(process.records.rank.world_size or 0)
     expected = max(worlds, default=0) or None
     return RankSummary(
         "launcher",
@@ -101,20 +109,20 @@ def _facts(process: Capture, run: Capture) -> RankFacts:
     ended, failed = None, False
     if result.ended is Ended.UNFINISHED:
         over = run.result.ended is not Ended.UNFINISHED
-        ended = (
-            "was ended with the run"
-            if over
-            else "has not ended, or its machine was switched off"
-        )
+        if over:
+            ended = "was ended with the run"
+        else:
+            ended = "has not ended, or its machine was switched off"
     elif stop_signal is not None and process.ended_badly:
         ended = f"was ended by the launcher ({stop_signal})"
     elif process.ended_badly:
         ended, failed = result.in_words, True
         if run_records.error is not None:
             ended += f": {run_records.error.type}: {(run_records.error.message or '').strip()[:200]}"
-    steps = (
-        run_records.script.steps.ms if run_records.script.steps is not None else ()
-    )
+    if run_records.script.steps is not None:
+        steps = run_records.script.steps.ms
+    else:
+        steps = ()
     return RankFacts(
         rank=process.rank,
         host=run_records.rank.host if run_records.rank is not None else None,

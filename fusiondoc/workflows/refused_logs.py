@@ -48,11 +48,10 @@ def refuse_what_is_no_log(
             f"{program} is a Python program, not a log",
             f"Run it, and name its capture: fusiondoc diagnose {program}",
         )
-    none = (
-        "its only line is not"
-        if lines == 1
-        else f"none of its {count(lines, 'line')} is"
-    )
+    if lines == 1:
+        none = "its only line is not"
+    else:
+        none = f"none of its {count(lines, 'line')} is"
     raise UsageError(
         f"{names} is no log of torch: {none} from a fuser or a pass of TorchScript",
         _RECORD,

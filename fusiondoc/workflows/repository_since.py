@@ -83,11 +83,9 @@ class RepositorySince:
     def text_before(self, path: str) -> bytes | None:
         """The content of a file in the commit; None without such a file."""
         entry = self.before.get(path)
-        return (
-            git(self.root, "cat-file", "blob", entry.blob)
-            if entry is not None
-            else None
-        )
+        if entry is None:
+            return None
+        return git(self.root, "cat-file", "blob", entry.blob)
 
     def _differs(self, path: str) -> bool:
         entry = self.before.get(path)
@@ -131,9 +129,9 @@ def repository_since(folder: Path, rev: str) -> RepositorySince:
         rev + "^{commit}",
     )
     commit = found.decode().strip() if found is not None else ""
-    listed = (
-        git(root, "ls-tree", "-r", "-z", "--full-tree", commit) if commit else None
-    )
+    listed = None
+    if commit:
+        listed = git(root, "ls-tree", "-r", "-z", "--full-tree", commit)
     if listed is None:
         raise UsageError(
             f"--changed-since {rev}: this repository has no such commit",
@@ -150,13 +148,12 @@ def _entry(line: bytes) -> tuple[str, TreeEntry]:
     """A line of ``git ls-tree``: ``mode type object<TAB>path``."""
     facts, _, path = line.partition(b"\t")
     mode, type_, blob = facts.decode().split()
-    kind = (
-        "repository"
-        if type_ == "commit"
-        else "link"
-        if mode == "120000"
-        else "file"
-    )
+    if type_ == "commit":
+        kind = "repository"
+    elif mode == "120000":
+        kind = "link"
+    else:
+        kind = "file"
     return os.fsdecode(path), TreeEntry(kind, blob)
 
 

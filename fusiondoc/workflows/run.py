@@ -332,11 +332,10 @@ def _te_alone(report: Report, capture: Capture) -> bool:
 
 def _te_files(capture: Capture) -> set[str]:
     """The files with the lines that construct operators of te.ops."""
-    operators = [
-        operator
-        for pipeline in capture.records.te.pipelines
-        for operator in pipeline.operators
-    ]
+    operators = []
+    for pipeline in capture.records.te.pipelines:
+        for operator in pipeline.operators:
+            operators.append(operator)
     positions = (Source.parse(operator.source) for operator in operators)
     return {position.file for position in positions if position is not None}
 
@@ -351,17 +350,19 @@ def _package_files(report: Report) -> frozenset[str]:
     """The files in the report with lines of operators outside the user's own
     files."""
     sources = [row.source for row in report.unfused]
-    sources += [node.source for group in report.groups for node in group.nodes]
+    for group in report.groups:
+        for node in group.nodes:
+            sources.append(node.source)
     positions = (
         Source.parse(source)
         for source in sources
         if source and user_line(source) is None
     )
-    return frozenset(
-        position.file
-        for position in positions
-        if position is not None and position.has_file
-    )
+    package_files = set()
+    for position in positions:
+        if position is not None and position.has_file:
+            package_files.add(position.file)
+    return frozenset(package_files)
 
 
 def _packages_of(python: Path) -> Path | None:
@@ -371,14 +372,16 @@ def _packages_of(python: Path) -> Path | None:
     except FusiondocError:  # it went away meanwhile
         return None
     folder = version_file.parent.parent if version_file is not None else None
-    return (
-        folder
-        if folder is not None and folder.name in ("site-packages", "dist-packages")
-        else None
-    )
+    if folder is not None and folder.name in ("site-packages", "dist-packages"):
+        return folder
+    return None
 
 
 def _user_lines(report: Report) -> Iterator[str]:
-    yield from (row.user_source for row in report.unfused if row.user_source)
+    for row in report.unfused:
+        if row.user_source:
+            yield row.user_source
     for group in report.groups:
-        yield from (node.user_source for node in group.nodes if node.user_source)
+        for node in group.nodes:
+            if node.user_source:
+                yield node.user_source

@@ -117,11 +117,10 @@ def write_target(
     torch: Any = importlib.import_module("torch")
     _check(fn, inputs, label)
     pickled = by_name and _pickled(torch, fn, folder / "model.pickle")
-    scripted = (
-        None
-        if pickled
-        else _archived(torch, fn, tuple(inputs), folder, label, trace)
-    )
+    if pickled:
+        scripted = None
+    else:
+        scripted = _archived(torch, fn, tuple(inputs), folder, label, trace)
     shapes = [tuple(inputs_) for inputs_ in (inputs, *further)]
     try:
         torch.save(shapes if further else shapes[0], str(folder / "inputs.pt"))
@@ -202,11 +201,10 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
         return False
     if not (isinstance(fn, torch.nn.Module) or _has_source(torch, fn)):
         return False
-    owners = (
-        {type(inner) for inner in fn.modules()}
-        if isinstance(fn, torch.nn.Module)
-        else {fn}
-    )
+    if isinstance(fn, torch.nn.Module):
+        owners = {type(inner) for inner in fn.modules()}
+    else:
+        owners = {fn}
     if not all(_importable(str(owner.__module__)) for owner in owners):
         return False
     try:
@@ -312,11 +310,9 @@ def _quiet() -> Iterator[None]:
 def _untouched(torch: Any, fn: Any) -> Iterator[None]:
     """Context manager: restore random state and buffers (running means), as tracing
     runs the Python code once."""
-    devices = (
-        list(range(torch.cuda.device_count()))
-        if torch.cuda.is_initialized()
-        else []
-    )
+    devices = []
+    if torch.cuda.is_initialized():
+        devices = list(range(torch.cuda.device_count()))
     buffers = list(fn.buffers()) if isinstance(fn, torch.nn.Module) else []
     before = [buffer.detach().clone() for buffer in buffers]
     with torch.random.fork_rng(devices=devices):
@@ -434,9 +430,10 @@ def _of_torch_compile(fn: Any, request: RunRequest) -> tuple[Any, RunRequest]:
     torch: Any = importlib.import_module("torch")
     if comes_to_torch_compile(torch, fn) is None:
         return fn, request
-    inner = (
-        fn if isinstance(fn, torch.nn.Module) else not_compiled(fn, lambda _: None)
-    )
+    if isinstance(fn, torch.nn.Module):
+        inner = fn
+    else:
+        inner = not_compiled(fn, lambda _: None)
     return inner, replace(request, fuser=fuser)
 
 
@@ -473,7 +470,9 @@ def model_of_object(fn: Any, label: str, cwd: Path) -> str:
 def name_of(fn: Any) -> str:
     """The name of a function or module in messages."""
     name = getattr(fn, "__name__", None) or type(fn).__name__
-    return "lambda" if name == "<lambda>" else str(name)
+    if name == "<lambda>":
+        return "lambda"
+    return str(name)
 
 
 def slug_of(fn: Any) -> str:

@@ -97,16 +97,19 @@ def plausible_indices(
     """The first and last plausible index of one change in time, by the profile of
     the likelihood; None if all runs are from one moment."""
     splits = _splits(has, moments)
-    return _likeliest(splits) if splits else None
+    if splits:
+        return _likeliest(splits)
+    return None
 
 
 def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
     """The first and last of the likeliest indices whose probabilities sum up to
     ``PLAUSIBLE``; each comes with the logarithm of its likelihood."""
     most = max(found)[0]
-    chances = sorted(
-        ((math.exp(score - most), index) for score, index in found), reverse=True
-    )
+    chances = []
+    for score, index in found:
+        chances.append((math.exp(score - most), index))
+    chances.sort(reverse=True)
     wanted = PLAUSIBLE * sum(chance for chance, _ in chances)
     indices: list[int] = []
     for chance, index in chances:

@@ -180,7 +180,9 @@ class Holders:
 
 
 def share_of(has: Sequence[int]) -> float:
-    return sum(has) / len(has) if has else 0.0
+    if has:
+        return sum(has) / len(has)
+    return 0.0
 
 
 def explanations(left: Holders, scope: Scope, cost: float) -> Iterator[Explanation]:
@@ -310,21 +312,24 @@ def _ways(
     if factor.ordered:
         cost = math.log(len(newer))
         if len(codes) > MOST_SEVERAL:
-            yield from ((cost, lost) for lost in newer)
+            for lost in newer:
+                yield cost, lost
             return
         # Newer values, or a single one of them: both kinds are equally likely.
-        cost += math.log(2) if len(codes) > 2 else 0.0
-        yield from ((cost, lost) for lost in newer)
+        if len(codes) > 2:
+            cost += math.log(2)
+        for lost in newer:
+            yield cost, lost
         if len(codes) > 2:
             cost = math.log(2 * len(codes))
-            yield from ((cost, frozenset({code})) for code in codes)
+            for code in codes:
+                yield cost, frozenset({code})
         return
     by_share = sorted(codes, key=lambda code: (having[code] / runs[code], code))
-    several = (
-        len(codes) * math.log(2)
-        if len(codes) <= MOST_SEVERAL
-        else math.log(len(codes)) * 4
-    )
+    if len(codes) <= MOST_SEVERAL:
+        several = len(codes) * math.log(2)
+    else:
+        several = math.log(len(codes)) * 4
     for at in range(1, len(by_share)):
         yield several, frozenset(by_share[:at])
 
@@ -359,10 +364,11 @@ def _at_most(few: int, runs: int, share: float) -> float:
     ``share``."""
     if not 0 < share < 1:
         return float(share == 0)
-    ways = [
-        math.lgamma(runs + 1) - math.lgamma(n + 1) - math.lgamma(runs - n + 1)
-        for n in range(few + 1)
-    ]
+    ways = []
+    for n in range(few + 1):
+        ways.append(
+            math.lgamma(runs + 1) - math.lgamma(n + 1) - math.lgamma(runs - n + 1)
+        )
     logs = (
         log_ways + n * math.log(share) + (runs - n) * math.log(1 - share)
         for n, log_ways in enumerate(ways)

@@ -71,7 +71,9 @@ def why_not_timed(report: Report, capture: Capture) -> str | None:
         return NOT_REACHED
     if capture.records.target.how == IN_PROCESS:
         return BLOCK
-    return INTERPRETED if interpreted(report) else None
+    if interpreted(report):
+        return INTERPRETED
+    return None
 
 
 def speed_of(
@@ -226,11 +228,9 @@ def named_trace(
     text = json.dumps(
         {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": sound(made)}
     )
-    return (
-        gzip.compress(text.encode("utf-8"), mtime=0)
-        if packed
-        else text.encode("utf-8")
-    )
+    if packed:
+        return gzip.compress(text.encode("utf-8"), mtime=0)
+    return text.encode("utf-8")
 
 
 def _named(event: Mapping[str, Any], group: Group) -> dict[str, Any]:
@@ -262,17 +262,13 @@ EVALUATED = (
 
 def trace_file(capture: Capture) -> Path | None:
     """The profiler's trace in a capture; None if there is none."""
-    folder = (
-        capture.inner(capture.profile.capture)
-        if capture.profile is not None
-        else None
-    )
+    folder = None
+    if capture.profile is not None:
+        folder = capture.inner(capture.profile.capture)
     path = folder / TRACE if folder is not None else None
-    return (
-        path
-        if path is not None and path.is_file() and not path.is_symlink()
-        else None
-    )
+    if path is not None and path.is_file() and not path.is_symlink():
+        return path
+    return None
 
 
 def with_profile(report: Report, capture: Capture) -> Report:
@@ -315,14 +311,10 @@ def with_profile(report: Report, capture: Capture) -> Report:
 def _timed_ms(report: Report) -> float | None:
     """Milliseconds of a step of a script. Its profiled run measures no time without
     the profiler, so the timed run's is used."""
-    return next(
-        (
-            speed.ms.median
-            for speed in report.speed
-            if speed.phase == STEP and speed.way != "eager"
-        ),
-        None,
-    )
+    for speed in report.speed:
+        if speed.phase == STEP and speed.way != "eager":
+            return speed.ms.median
+    return None
 
 
 def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:

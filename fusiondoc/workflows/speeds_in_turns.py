@@ -218,7 +218,9 @@ def _start(request: RunRequest, fuser: str | None) -> Start | None:
 def _times(run: VariantRun | None) -> list[list[float]]:
     """Rounds of each process; empty for a run that stopped: its rounds are not from
     the same turns as those of the first run."""
-    return run.processes(0) if run is not None and run.why is None else []
+    if run is not None and run.why is None:
+        return run.processes(0)
+    return []
 
 
 def _against(
@@ -227,4 +229,6 @@ def _against(
     pairs = sum(
         min(len(first), len(other)) for first, other in zip(first_times, times)
     )
-    return of_processes(first_times, times) if pairs >= LEAST_ROUNDS else None
+    if pairs >= LEAST_ROUNDS:
+        return of_processes(first_times, times)
+    return None

@@ -83,9 +83,9 @@ class Contents:
 
     def __init__(self, part: RunSums, duplicates: Iterable[Duplicate]) -> None:
         self._part = part
-        self._kept = {
-            (row.digest, row.model): row.run for row in part.rows.values()
-        }
+        self._kept = {}
+        for row in part.rows.values():
+            self._kept[(row.digest, row.model)] = row.run
         self._same = {duplicate.run: duplicate.same_as for duplicate in duplicates}
         """Each copy -> the file that was kept when it was found."""
 

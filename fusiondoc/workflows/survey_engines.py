@@ -363,7 +363,9 @@ def engine_of(
         raise UsageError(
             "--address is for --engine dask and --engine ray", "Leave it out."
         )
-    return Inline() if files < 16 or workers == 1 else Local(workers)
+    if files < 16 or workers == 1:
+        return Inline()
+    return Local(workers)
 
 
 def _not_there(who: str) -> CannotRun:

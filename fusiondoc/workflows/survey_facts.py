@@ -201,7 +201,9 @@ def _step_ms(steps: Steps | SavedSteps | None) -> float | None:
     longer."""
     if steps is None:
         return None
-    return steps.unprofiled_ms if steps.unprofiled_ms is not None else steps.ms
+    if steps.unprofiled_ms is not None:
+        return steps.unprofiled_ms
+    return steps.ms
 
 
 class _Groups:
@@ -273,12 +275,16 @@ def _model(target: Target | SavedTarget, item: ListedRun, kind: str) -> str | No
         return None
     if target.options or target.capture:
         nameless = last_name(target.name) == last_name(target.capture or "")
-        return None if nameless else recorded_model(target.name, target.folder)
+        if nameless:
+            return None
+        return recorded_model(target.name, target.folder)
     if kind == "log":
         return item.folder
     # For a report of several logs: the folder of the first.
     folders = without_days(re.split(r"[/\\]", target.name.partition(", ")[0])[:-1])
-    return masked(folders) if folders is not None else None
+    if folders is None:
+        return None
+    return masked(folders)
 
 
 def _reasons(rows: Iterable[Unfused | SavedUnfused]) -> dict[ReasonKey, ReasonFact]:
@@ -322,7 +328,8 @@ def text_of(key: GroupKey) -> str:
     text = ", ".join(names[:5]) + (
         f" and {len(names) - 5} more" if len(names) > 5 else ""
     )
-    text += " (backward)" if phase == "backward" else ""
+    if phase == "backward":
+        text += " (backward)"
     own = [
         line for line in source_lines if not line.startswith("<string>")
     ] or list(source_lines)
@@ -333,7 +340,9 @@ def _date(capture: str, name: str, created: str | None = None) -> str | None:
     found = _CAPTURED.search(capture) or _CAPTURED.search(name)
     for text in (created or "", name):
         found = found or DATE.search(text)
-    return "-".join(found.groups()) if found is not None else None
+    if found is None:
+        return None
+    return "-".join(found.groups())
 
 
 def preference(name: str) -> tuple[bool, str]:

@@ -98,10 +98,9 @@ def listed(addresses: Sequence[str], model_from: str | None = None) -> Listing:
         found.update({item.name: item for item in listing.items})
         ignored += listing.ignored
         closed += listing.closed
-    items = [
-        replace(found[name], folder=folder)
-        for name, folder in _folders(sorted(found), addresses)
-    ]
+    items = []
+    for name, folder in _folders(sorted(found), addresses):
+        items.append(replace(found[name], folder=folder))
     if pattern is not None:
         items = [replace(item, label=_label(pattern, item.name)) for item in items]
         if items and all(item.label is None for item in items):
@@ -305,9 +304,8 @@ def _in_store(address: str) -> Listing:
             (folder for folder in _parents(name) if folder in captures), None
         )
         if owner is not None:
-            sizes[owner] += (
-                max(0, size) if name.rpartition("/")[2] in OF_CAPTURE else 0
-            )
+            if name.rpartition("/")[2] in OF_CAPTURE:
+                sizes[owner] += max(0, size)
         elif _is_wanted(name):
             items.append(ListedRun(store.unstrip_protocol(name), size))
         else:

@@ -49,14 +49,15 @@ def losses(
     by_model: dict[str | None, list[RunRow]] = defaultdict(list)
     for row in rows:
         by_model[row.model].append(row)
-    models = [
-        _Model(by_model[name], plans, times)
-        for name in sorted(
-            by_model, key=lambda model_name: (model_name is None, model_name or "")
-        )
-    ]
+    models = []
+    for name in sorted(
+        by_model, key=lambda model_name: (model_name is None, model_name or "")
+    ):
+        models.append(_Model(by_model[name], plans, times))
     tested = sum(len(model.sequences) for model in models)
-    gone = [row for model in models for row in model.gone(tested)]
+    gone = []
+    for model in models:
+        gone.extend(model.gone(tested))
     gone.sort(key=lambda row: (row.model or "", row.group))
     gone.sort(key=lambda row: row.date or "", reverse=True)
     return tuple(gone), sum(model.moved for model in models)
@@ -121,7 +122,9 @@ class _Model:
                 ]
             )
         time = times.get(row.run)
-        return f"{row.date}T{time}" if time is not None else str(row.date)
+        if time is not None:
+            return f"{row.date}T{time}"
+        return str(row.date)
 
     @property
     def moved(self) -> int:
@@ -131,12 +134,13 @@ class _Model:
     def _ended_backward(self) -> frozenset[int]:
         """The runs of scripts since which no backward pass is shown any more: its
         groups are lost. A single run without one may have had nothing to train."""
-        shown = [
-            int(bool(plan.backward))
-            if plan.backward is not False and not plan.ended_early
-            else None
-            for plan in self._plans
-        ]
+        shown = []
+        for plan in self._plans:
+            shown.append(
+                int(bool(plan.backward))
+                if plan.backward is not False and not plan.ended_early
+                else None
+            )
         without: set[int] = set()
         for loss in losses_of(self._history, shown, 1):
             if not sum(_those(shown, loss.after)):
@@ -212,9 +216,9 @@ class _Model:
                 continue
             if name in _VERSIONS:
                 values.sort(key=order)
-            index: dict[str | None, int] = {
-                value: code for code, value in enumerate(values)
-            }
+            index: dict[str | None, int] = {}
+            for code, value in enumerate(values):
+                index[value] = code
             codes = tuple(index.get(value, -1) for value in of_runs)
             yield RunFactor(
                 name, tuple(values), codes, name in _IN_ORDER, name in _SCOPES
@@ -295,9 +299,11 @@ class _Model:
         before = self._usual(run for run in loss.before if has[run])
         after = self._usual(run for run in loss.after if has[run] == 0)
         found = successors(self._programs, before, after)
-        return [
-            lost for lost in members if lost.least > 1 or lost.track not in found
-        ]
+        kept = []
+        for lost in members:
+            if lost.least > 1 or lost.track not in found:
+                kept.append(lost)
+        return kept
 
     def _usual(self, runs: Iterable[int]) -> RunPlan:
         """The most frequent plan of some runs."""
@@ -333,7 +339,9 @@ class _Model:
         if factor.name != "lines":
             return factor.values[code]
         run = factor.codes.index(code)
-        return self._moments[run][:10] if self._dated else f"{code + 1}"
+        if self._dated:
+            return self._moments[run][:10]
+        return f"{code + 1}"
 
     def _change(self, name: str, loss: GroupLoss, has: Sequence[int | None]) -> str:
         other = GroupLoss(loss.scope, name, (), loss.before, loss.after, 0.0)
@@ -353,9 +361,10 @@ class _Model:
         for code, runs in after.items():
             if runs / len(loss.after) > before[code] / len(loss.before) + MORE:
                 found.append((-runs, code))
-        return tuple(
-            f"{code} in {count(-runs, 'run')}" for runs, code in sorted(found)[:3]
-        )
+        reasons = []
+        for runs, code in sorted(found)[:3]:
+            reasons.append(f"{code} in {count(-runs, 'run')}")
+        return tuple(reasons)
 
     def _codes(self, runs: Iterable[int], nodes: set[Node]) -> Counter[str]:
         """Codes of the reasons of these operators outside groups, with the number
@@ -394,9 +403,9 @@ _SCOPES = ("gpu", "driver", "torch", "settings", "fusiondoc")
 def _value(row: RunRow, name: str) -> str | None:
     value: str | None = getattr(row, name)
     # Builds of one release (+cpu, +cu121) have no order.
-    return (
-        value.partition("+")[0] if value is not None and name == "torch" else value
-    )
+    if value is not None and name == "torch":
+        return value.partition("+")[0]
+    return value
 
 
 def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
@@ -442,11 +451,10 @@ def order(value: str) -> tuple[Any, ...]:
     )
     while numbers and not numbers[-1]:
         numbers.pop()
-    stage = (
-        (_STAGES.index(early[1]), whole_number(early[2]) or 0)
-        if early
-        else (len(_STAGES), 0)
-    )
+    if early:
+        stage = _STAGES.index(early[1]), whole_number(early[2]) or 0
+    else:
+        stage = len(_STAGES), 0
     return numbers, stage, value
 
 

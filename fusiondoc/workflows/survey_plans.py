@@ -71,13 +71,12 @@ def plan_of(
     nodes: Mapping[GroupKey, Sequence[OpNode]],
 ) -> RunPlan:
     """The plan of a run; ``nodes`` are the operators of each group."""
-    planned = sorted(
-        (
+    planned = []
+    for key, fact in groups.items():
+        planned.append(
             PlannedGroup(key, tuple(map(_operator, nodes[key])), fact.nodes)
-            for key, fact in groups.items()
-        ),
-        key=repr,
-    )
+        )
+    planned.sort(key=repr)
     outside = sorted(
         {
             OutsideOperators(_operator(row), row.phase, row.reason.code, row.count)
@@ -132,11 +131,9 @@ def _option(report: Report | SavedReport, name: str) -> Any:
     options = report.target.options
     if options is None:
         return None
-    return (
-        options.get(name)
-        if isinstance(options, Mapping)
-        else getattr(options, name)
-    )
+    if isinstance(options, Mapping):
+        return options.get(name)
+    return getattr(options, name)
 
 
 _SETTINGS = (
@@ -159,11 +156,10 @@ def settings_of(report: Report | SavedReport) -> str | None:
     if report.target.options is None:
         return None
     requested = {name: _option(report, name) for name in _SETTINGS}
-    found = [
-        f"{name}={_word(value)}"
-        for name, value in requested.items()
-        if value not in (None, False, "")
-    ]
+    found = []
+    for name, value in requested.items():
+        if value not in (None, False, ""):
+            found.append(f"{name}={_word(value)}")
     knobs = _option(report, "knobs")
     if isinstance(knobs, Mapping):
         found += sorted(
@@ -173,7 +169,9 @@ def settings_of(report: Report | SavedReport) -> str | None:
 
 
 def _word(value: object) -> str:
-    return "on" if value is True else " ".join(str(value).split())[:80]
+    if value is True:
+        return "on"
+    return " ".join(str(value).split())[:80]
 
 
 def circumstances(report: Report | SavedReport) -> dict[str, str | None]:
@@ -198,7 +196,9 @@ def time_of(capture: str, name: str, created: str | None) -> str | None:
     if found is not None:
         return ":".join(found.groups()[1:])
     found = re.match(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)", created or "")
-    return found.group(1) if found is not None else None
+    if found is None:
+        return None
+    return found.group(1)
 
 
 class RunPlans:

@@ -34,11 +34,9 @@ def day_of(text: str, folder: Path) -> str:
             raise UsageError(
                 f"--since {text}: there is no such day", _EXAMPLES
             ) from None
-    commit = (
-        git(folder, "cat-file", "commit", text)
-        if not text.startswith("-")
-        else None
-    )
+    commit = None
+    if not text.startswith("-"):
+        commit = git(folder, "cat-file", "commit", text)
     found = _COMMITTER.search(commit) if commit is not None else None
     if found is None:
         raise UsageError(

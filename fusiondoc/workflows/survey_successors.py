@@ -62,9 +62,10 @@ def _names_outside(plan: RunPlan) -> Counter[str]:
 
 def _track(programs: Programs, plan: RunPlan, item: GroupInstance) -> Track:
     group = plan.groups[int(item.group.id)]
-    nodes = sorted(
-        (operator.op, programs.line(plan, operator)) for operator in group.operators
-    )
+    nodes = []
+    for operator in group.operators:
+        nodes.append((operator.op, programs.line(plan, operator)))
+    nodes.sort()
     return Track(group.key.phase, tuple(nodes))
 
 

@@ -52,11 +52,9 @@ class _Kernel:
     def times(self) -> Iterable[tuple[int, str]]:
         """The highest times with the digests of their runs, as many as a sample has
         at most."""
-        return (
-            self.highest
-            if self.highest is not None
-            else ((ns, run) for run, ns in self.sample)
-        )
+        if self.highest is not None:
+            return self.highest
+        return ((ns, run) for run, ns in self.sample)
 
 
 class RunSums:
@@ -182,9 +180,9 @@ def survey_of(
     """
     rows = tuple(sorted(part.rows.values(), key=lambda row: row.run))
     runs_of = Counter(row.model for row in rows)
-    groups = [
-        _share(key, tally, runs_of[key.model]) for key, tally in part.groups.items()
-    ]
+    groups = []
+    for key, tally in part.groups.items():
+        groups.append(_share(key, tally, runs_of[key.model]))
     gone, moved = losses(rows, part.plans, part.times)
     counted = [row for row in rows if is_since(row.date, since)]
     outliers, left_out = _outliers(
@@ -233,19 +231,20 @@ def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
 
 
 def _reasons(part: RunSums) -> tuple[ReasonShare, ...]:
-    found = [
-        ReasonShare(
-            code,
-            op,
-            part.texts[code, op],
-            sums["runs"],
-            sums["nodes"],
-            sums["bytes"],
-            sums["ns"] / NS,
-            sums["keeps_out"],
+    found = []
+    for (code, op), sums in part.reasons.items():
+        found.append(
+            ReasonShare(
+                code,
+                op,
+                part.texts[code, op],
+                sums["runs"],
+                sums["nodes"],
+                sums["bytes"],
+                sums["ns"] / NS,
+                sums["keeps_out"],
+            )
         )
-        for (code, op), sums in part.reasons.items()
-    ]
     return tuple(
         sorted(
             found,

@@ -71,12 +71,15 @@ def _is_line(operator: LocatedOperator) -> bool:
 
 
 def _operators(plan: RunPlan) -> list[LocatedOperator]:
-    found = [operator for group in plan.groups for operator in group.operators]
-    return [
-        operator
-        for operator in (*found, *(row.operator for row in plan.outside))
-        if _is_line(operator)
-    ]
+    found = []
+    for group in plan.groups:
+        for operator in group.operators:
+            found.append(operator)
+    operators = []
+    for operator in (*found, *(row.operator for row in plan.outside)):
+        if _is_line(operator):
+            operators.append(operator)
+    return operators
 
 
 class Programs:
@@ -103,7 +106,9 @@ class Programs:
     def line(self, plan: RunPlan, operator: LocatedOperator) -> int:
         """The line of an operator, as a number that is valid in all programs."""
         if not _is_line(operator):
-            return FORMULA if operator.file else NOWHERE
+            if operator.file:
+                return FORMULA
+            return NOWHERE
         program = self._of_plan[plan.digest]
         assert program is not None
         return self._numbers[program][operator.file, operator.line]
@@ -231,10 +236,9 @@ class Holdings:
         together: dict[str | None, Counter[Node]] = defaultdict(Counter)
         tracks: dict[Track, int] = {}
         for index, group in enumerate(plan.groups):
-            nodes = [
-                (operator.op, programs.line(plan, operator))
-                for operator in group.operators
-            ]
+            nodes = []
+            for operator in group.operators:
+                nodes.append((operator.op, programs.line(plan, operator)))
             if not nodes:
                 continue
             counts = Counter(nodes)
