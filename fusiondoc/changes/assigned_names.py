@@ -26,29 +26,28 @@ def assigned_once(file: ParsedFile, name: ast.Name) -> ast.expr | None:
         argument.arg for argument in arguments_of(function)
     }:
         return None
-    stores = [
-        one for one in names_in(function, name.id) if isinstance(one.ctx, ast.Store)
-    ]
+    stores = []
+    for one in names_in(function, name.id):
+        if isinstance(one.ctx, ast.Store):
+            stores.append(one)
     if len(stores) != 1:
         return None
     statement = file.parent(stores[0])
     is_plain = isinstance(statement, ast.Assign) and statement.targets == stores
     before = stores[0].lineno < name.lineno
-    return (
-        statement.value
-        if isinstance(statement, ast.Assign) and is_plain and before
-        else None
-    )
+    if isinstance(statement, ast.Assign) and is_plain and before:
+        return statement.value
+    return None
 
 
 def assigned_to(file: ParsedFile, attribute: str) -> list[ast.expr]:
     """All values that lines of the file assign to an attribute: ``self.act``."""
     assignments = [node for node in file.nodes if isinstance(node, ast.Assign)]
-    return [
-        one.value
-        for one in assignments
-        if any(dotted(target) == attribute for target in one.targets)
-    ]
+    values = []
+    for one in assignments:
+        if any(dotted(target) == attribute for target in one.targets):
+            values.append(one.value)
+    return values
 
 
 def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:
@@ -58,22 +57,21 @@ def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:
     function = file.function_of(name)
     if function is None:
         return None
-    above = [
-        one
-        for one in names_in(function, name.id)
-        if isinstance(one.ctx, ast.Store) and one.lineno < name.lineno
-    ]
-    statement = (
-        file.parent(max(above, key=lambda one: one.lineno)) if above else None
-    )
+    above = []
+    for one in names_in(function, name.id):
+        if isinstance(one.ctx, ast.Store) and one.lineno < name.lineno:
+            above.append(one)
+    statement = None
+    if above:
+        statement = file.parent(max(above, key=lambda one: one.lineno))
     if isinstance(statement, ast.AugAssign):
         return statement.target
     is_plain = isinstance(statement, ast.Assign) and isinstance(
         statement.targets[0], ast.Name
     )
-    return (
-        statement.value if isinstance(statement, ast.Assign) and is_plain else None
-    )
+    if isinstance(statement, ast.Assign) and is_plain:
+        return statement.value
+    return None
 
 
 def is_argument(file: ParsedFile, name: ast.Name) -> bool:

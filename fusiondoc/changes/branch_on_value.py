@@ -80,22 +80,24 @@ def _sides(file: ParsedFile, node: ast.If) -> _Sides | None:
     if not node.orelse:
         return _Sides(taken, None, name, node)
     other = _assigned(_only(node.orelse))
-    return (
-        _Sides(taken, other[1], name, node)
-        if other is not None and other[0] == name
-        else None
-    )
+    if other is not None and other[0] == name:
+        return _Sides(taken, other[1], name, node)
+    return None
 
 
 def _only(block: list[ast.stmt]) -> ast.stmt | None:
-    return block[0] if len(block) == 1 else None
+    if len(block) == 1:
+        return block[0]
+    return None
 
 
 def _next(file: ParsedFile, node: ast.stmt) -> ast.stmt | None:
     """The statement after a node, in its block."""
     block = file.block_of(node)
     at = block.index(node) + 1
-    return block[at] if at < len(block) else None
+    if at < len(block):
+        return block[at]
+    return None
 
 
 def _assigned(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
@@ -103,7 +105,9 @@ def _assigned(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target = statement.targets[0]
-    return (target.id, statement.value) if isinstance(target, ast.Name) else None
+    if isinstance(target, ast.Name):
+        return target.id, statement.value
+    return None
 
 
 def _can_be_written(file: ParsedFile, node: ast.If, sides: _Sides) -> bool:

@@ -83,9 +83,10 @@ def _signature(call: str) -> _Signature:
         for argument in tree.args
         if isinstance(argument, ast.Name)
     }
-    defaults = {
-        given.arg: given.value for given in tree.keywords if given.arg is not None
-    }
+    defaults = {}
+    for given in tree.keywords:
+        if given.arg is not None:
+            defaults[given.arg] = given.value
     expression = tree.args[0] if tree.args and not names else None
     return _Signature(tree.func.attr, {**names, **defaults}, expression)
 
@@ -124,7 +125,9 @@ def _operands(pattern: ast.expr, node: ast.expr | None) -> Given | None:
     """Return the operands of an arithmetic expression by the names in the
     pattern."""
     if isinstance(pattern, ast.Name):
-        return {pattern.id: node} if node is not None else None
+        if node is None:
+            return None
+        return {pattern.id: node}
     if not isinstance(pattern, ast.BinOp) or not isinstance(node, ast.BinOp):
         return None
     if type(pattern.op) is not type(node.op):
@@ -133,7 +136,9 @@ def _operands(pattern: ast.expr, node: ast.expr | None) -> Given | None:
         _operands(pattern.left, node.left),
         _operands(pattern.right, node.right),
     )
-    return {**left, **right} if left is not None and right is not None else None
+    if left is not None and right is not None:
+        return {**left, **right}
+    return None
 
 
 def _by_name(
@@ -168,9 +173,9 @@ def _given_to_module(
         return None
     signature = _signature(one.module)
     made = _constructor(file, name, signature.name)
-    options = (
-        _by_name(signature, list(made.args), made) if made is not None else None
-    )
+    options = None
+    if made is not None:
+        options = _by_name(signature, list(made.args), made)
     if options is None or not _same(signature, options):
         return None
     tensors = {
@@ -182,11 +187,10 @@ def _given_to_module(
     if given is None:
         return None
     parameters = {own: parse_expression(f"{name}.{own}") for own in one.parameters}
-    known = {
-        own: value
-        for own, value in options.items()
-        if own in _signature(one.call).arguments and own not in _OF_MODULES
-    }
+    known = {}
+    for own, value in options.items():
+        if own in _signature(one.call).arguments and own not in _OF_MODULES:
+            known[own] = value
     return {**known, **parameters, **given}
 
 
@@ -195,11 +199,9 @@ def _constructor(file: ParsedFile, attribute: str, kind: str) -> ast.Call | None
     several lines assign it."""
     found = assigned_to(file, attribute)
     made = found[0] if len(found) == 1 else None
-    return (
-        made
-        if isinstance(made, ast.Call) and module_class(file, made.func) == kind
-        else None
-    )
+    if isinstance(made, ast.Call) and module_class(file, made.func) == kind:
+        return made
+    return None
 
 
 _OF_MODULES = ("bias", "_weight")
@@ -236,11 +238,10 @@ def _bound(
     """Return the operands by the names that ``after`` reads; None if an argument
     does not meet its condition."""
     signature = _signature(one.call)
-    read = {
-        node.id
-        for node in ast.walk(parse_expression(one.after))
-        if isinstance(node, ast.Name)
-    }
+    read = set()
+    for node in ast.walk(parse_expression(one.after)):
+        if isinstance(node, ast.Name):
+            read.add(node.id)
     bound: dict[str, MatchedText] = {}
     for name, default in signature.arguments.items():
         value = given.get(name, default)

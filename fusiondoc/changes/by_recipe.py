@@ -66,11 +66,10 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
             return None
         recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
     of = recipe.of.split()[0]
-    difference = (
-        None
-        if recipe.difference in ("rounding", "exact")
-        else f"{of}: {recipe.difference}"
-    )
+    if recipe.difference in ("rounding", "exact"):
+        difference = None
+    else:
+        difference = f"{of}: {recipe.difference}"
     note = (
         "; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None
     )
@@ -113,12 +112,12 @@ def _method_in_place(
         return
     made = rewritten_call(file, node, recipe, bound, names)
     own = file.replaced(node, "")
-    edits = [
-        replace(edit, text=f"{assigned}{edit.text}")
-        if (edit.start, edit.end) == (own.start, own.end)
-        else edit
-        for edit in made.edits
-    ]
+    edits = []
+    for edit in made.edits:
+        if (edit.start, edit.end) == (own.start, own.end):
+            edits.append(replace(edit, text=f"{assigned}{edit.text}"))
+        else:
+            edits.append(edit)
     yield replace(made, edits=tuple(edits))
 
 
@@ -140,11 +139,9 @@ def _called_as_module(
     if kind is None or not any(_makes(file, value, kind) for value in made):
         return
     pattern = parse_expression(recipe.before)
-    tensor = (
-        pattern.args[0]
-        if isinstance(pattern, ast.Call) and len(pattern.args) == 1
-        else None
-    )
+    tensor = None
+    if isinstance(pattern, ast.Call) and len(pattern.args) == 1:
+        tensor = pattern.args[0]
     if (
         isinstance(tensor, ast.Name)
         and len(node.args) == 1
@@ -178,11 +175,10 @@ def rewritten_call(
         after, definition = with_free_name(file, after, helper)
         edits += defined(file, definition, rank=-6)
         return _replaced(file, node, filled(after, bound), edits)
-    twice = [
-        name
-        for name in names & set(bound)
-        if _reads(after, name) > 1 and not bound[name].is_plain
-    ]
+    twice = []
+    for name in names & set(bound):
+        if _reads(after, name) > 1 and not bound[name].is_plain:
+            twice.append(name)
     if not twice:
         return _replaced(file, node, filled(after, bound), edits)
     if len(twice) == 1 and can_lead(file, node):
@@ -337,11 +333,10 @@ def can_lead(file: ParsedFile, node: ast.expr) -> bool:
 def _changes(node: ast.AST) -> bool:
     """True if a node changes a tensor or binds a name."""
     called = node.func if isinstance(node, ast.Call) else None
-    name = (
-        called.attr
-        if isinstance(called, ast.Attribute)
-        else getattr(called, "id", "")
-    )
+    if isinstance(called, ast.Attribute):
+        name = called.attr
+    else:
+        name = getattr(called, "id", "")
     return isinstance(node, ast.NamedExpr) or is_in_place(name)
 
 
@@ -371,11 +366,10 @@ def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
     """The name of the function for one operator, with its numbers: two lines may
     call it with different numbers."""
     of = recipe.of.split()[0]
-    given = [
-        found.text
-        for found in numbers.values()
-        if found.text not in defaults_of(of)
-    ]
+    given = []
+    for found in numbers.values():
+        if found.text not in defaults_of(of):
+            given.append(found.text)
     more = "".join(
         f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}"
         for text in given
@@ -404,7 +398,9 @@ def filled(after: str, bound: Bound) -> str:
             r"\s*[,)]", after[found.end() :]
         )
         own = bound[word]
-        return own.text if own.is_atom or is_argument else f"({own.text})"
+        if own.is_atom or is_argument:
+            return own.text
+        return f"({own.text})"
 
     return _WORD.sub(text, after)
 

@@ -55,7 +55,9 @@ def _cast_of(dtype: str, line: Line) -> str | None:
         isinstance(line.shown.detail, WrongType)
         and line.shown.detail.takes == "floating"
     )
-    return "float" if floats and dtype in _WHOLE else _CASTS.get(dtype)
+    if floats and dtype in _WHOLE:
+        return "float"
+    return _CASTS.get(dtype)
 
 
 def _operands_at(line: Line) -> Sequence[ast.expr]:
@@ -84,28 +86,25 @@ def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
     other expressions."""
     sign = NODE_OF_SIGN.get(SIGNS.get(f"aten::{name}", ""))
     if isinstance(node, ast.BinOp):
-        return (node.left, node.right) if type(node.op) is sign else ()
+        if type(node.op) is sign:
+            return node.left, node.right
+        return ()
     if isinstance(node, ast.Compare):
-        return (
-            (node.left, *node.comparators)
-            if [type(one) for one in node.ops] == [sign]
-            else ()
-        )
+        if [type(one) for one in node.ops] == [sign]:
+            return (node.left, *node.comparators)
+        return ()
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == name
     ):
-        given = [
-            argument
-            for argument in node.args
-            if not isinstance(argument, ast.Starred)
-        ]
-        return (
-            given
-            if file.meaning(node.func) is not None
-            else [node.func.value, *given]
-        )
+        given = []
+        for argument in node.args:
+            if not isinstance(argument, ast.Starred):
+                given.append(argument)
+        if file.meaning(node.func) is not None:
+            return given
+        return [node.func.value, *given]
     return ()
 
 

@@ -134,11 +134,10 @@ def changes_result_of(
     """True if a line changes in place the result of one of these functions or
     methods: ``x.mean(1).mul_(y)``, or ``m *= y`` below ``m = x.mean(1)``."""
     for function, tensor in _changes(file, line, op):
-        values = (
-            _values(file, function, tensor)[0]
-            if isinstance(tensor, ast.Name)
-            else [tensor]
-        )
+        if isinstance(tensor, ast.Name):
+            values = _values(file, function, tensor)[0]
+        else:
+            values = [tensor]
         if any(
             isinstance(one, ast.Call) and _last_name(one.func) in functions
             for one in values
@@ -148,9 +147,9 @@ def changes_result_of(
 
 
 def _last_name(function: ast.expr) -> str | None:
-    return (
-        function.attr if isinstance(function, ast.Attribute) else dotted(function)
-    )
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return dotted(function)
 
 
 def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> bool:
@@ -227,19 +226,16 @@ def _origins(
             todo += values
         else:
             todo += _passed_on(file, whole, through_calls)
-            todo += _given_to_module(whole) if through_modules else ()
+            if through_modules:
+                todo += _given_to_module(whole)
 
 
 def _given_to_module(node: ast.expr) -> Sequence[ast.expr]:
     """The arguments of ``self.act(h)``; empty for other expressions."""
     name = dotted(node.func) if isinstance(node, ast.Call) else None
-    return (
-        node.args
-        if isinstance(node, ast.Call)
-        and name is not None
-        and name.startswith("self.")
-        else ()
-    )
+    if isinstance(node, ast.Call) and name is not None and name.startswith("self."):
+        return node.args
+    return ()
 
 
 def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
@@ -268,16 +264,14 @@ def _is_needed(
 ) -> bool:
     """True if a statement also assigns to an attribute, or to another name that is
     read later."""
-    targets = (
-        statement.targets
-        if isinstance(statement, ast.Assign)
-        else [statement.target]
-    )
-    parts = [
-        part
-        for target in targets
-        for part in (getattr(target, "elts", None) or [target])
-    ]
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    else:
+        targets = [statement.target]
+    parts = []
+    for target in targets:
+        for part in getattr(target, "elts", None) or [target]:
+            parts.append(part)
     for one in parts:
         if not isinstance(one, ast.Name):
             return True
@@ -369,14 +363,16 @@ def _changed_by_call(
     first = call.args[0] if call.args else None
     owner, _, name = (file.meaning(call.func) or "").rpartition(".")
     if owner == "torch.nn.functional" and name in FLAGS:
-        return (
-            first
-            if flagged or inplace_flag(call, FLAGS[name]) is not None
-            else None
-        )
+        if flagged or inplace_flag(call, FLAGS[name]) is not None:
+            return first
+        return None
     if isinstance(call.func, ast.Attribute) and is_method_in_place(call):
-        return first if owner else call.func.value
-    return first if not owner and _may_be_module(call.func, any_module) else None
+        if owner:
+            return first
+        return call.func.value
+    if not owner and _may_be_module(call.func, any_module):
+        return first
+    return None
 
 
 def _may_be_module(called: ast.expr, any_module: bool) -> bool:
@@ -415,7 +411,9 @@ def _passed_on(
     ):
         return [*node.args, *(keyword.value for keyword in node.keywords)]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.args if node.func.attr in _OF_SEVERAL else ()
+        if node.func.attr in _OF_SEVERAL:
+            return node.args
+        return ()
     return ()
 
 
@@ -491,9 +489,10 @@ def _values(
     no longer holds an argument."""
     found: list[ast.expr] = []
     around = {name, *file.parents(name)}
-    above = [
-        one for one in _bound(file, function, name.id) if one.lineno < name.lineno
-    ]
+    above = []
+    for one in _bound(file, function, name.id):
+        if one.lineno < name.lineno:
+            above.append(one)
     for one in sorted(above, key=lambda one: one.lineno, reverse=True):
         found += _value_of(file, one)
         statement = next(up for up in file.parents(one) if isinstance(up, ast.stmt))
@@ -520,11 +519,9 @@ def _value_of(file: ParsedFile, target: ast.Name) -> Iterator[ast.expr]:
         index, statement = above.elts.index(target), file.parent(above)
     else:
         index, statement = None, above
-    value = (
-        statement.value
-        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
-        else None
-    )
+    value = None
+    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        value = statement.value
     if isinstance(statement, (ast.For, ast.comprehension)):
         value = statement.iter
     if value is None:

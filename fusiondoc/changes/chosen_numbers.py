@@ -39,11 +39,10 @@ def is_given_number(file: ParsedFile, node: ast.expr) -> bool:
         or not is_argument(file, node)
     ):
         return False
-    kinds = [
-        dotted(one.annotation)
-        for one in arguments_of(function)
-        if one.arg == node.id
-    ]
+    kinds = []
+    for one in arguments_of(function):
+        if one.arg == node.id:
+            kinds.append(dotted(one.annotation))
     return kinds in (["float"], ["int"])
 
 
@@ -60,9 +59,9 @@ def number_as_tensor(
         torch: how the file names torch.
     """
     device = _device(file, mask)
-    return (
-        None if device is None else f"{torch}.full([], {number}, device={device})"
-    )
+    if device is None:
+        return None
+    return f"{torch}.full([], {number}, device={device})"
 
 
 def _device(file: ParsedFile, mask: ast.expr) -> str | None:
@@ -72,7 +71,9 @@ def _device(file: ParsedFile, mask: ast.expr) -> str | None:
     if isinstance(mask, ast.Name):
         return _behind_name(file, mask)
     if isinstance(mask, ast.Attribute):
-        return f"{file.text(mask)}.device" if _is_of_self(mask) else None
+        if _is_of_self(mask):
+            return f"{file.text(mask)}.device"
+        return None
     if isinstance(mask, ast.UnaryOp):
         return _device(file, mask.operand)
     if isinstance(mask, ast.Subscript):
@@ -81,7 +82,9 @@ def _device(file: ParsedFile, mask: ast.expr) -> str | None:
         return _of_comparison(file, mask)
     if isinstance(mask, ast.BinOp):
         return _device(file, mask.right if is_number(mask.left) else mask.left)
-    return _behind_call(file, mask) if isinstance(mask, ast.Call) else None
+    if isinstance(mask, ast.Call):
+        return _behind_call(file, mask)
+    return None
 
 
 def _of_comparison(file: ParsedFile, mask: ast.Compare) -> str | None:
@@ -99,7 +102,9 @@ def _behind_name(file: ParsedFile, name: ast.Name) -> str | None:
     assigned = assigned_last(file, name)
     if assigned is not None:
         return _device(file, assigned)
-    return f"{name.id}.device" if is_argument(file, name) else None
+    if is_argument(file, name):
+        return f"{name.id}.device"
+    return None
 
 
 def _behind_call(file: ParsedFile, call: ast.Call) -> str | None:
@@ -118,7 +123,9 @@ def _behind_call(file: ParsedFile, call: ast.Call) -> str | None:
     keeps = op in VIEWS or (
         only_numbers and (op in ELEMENTWISE or called.attr in _CASTS)
     )
-    return _device(file, called.value) if keeps else None
+    if keeps:
+        return _device(file, called.value)
+    return None
 
 
 _CASTS = ("bool", "float", "long", "int")
@@ -138,10 +145,16 @@ def _made_on(file: ParsedFile, node: ast.expr) -> str | None:
     triangle, a view or a part of that."""
     if isinstance(node, ast.Name):
         assigned = assigned_last(file, node)
-        return _made_on(file, assigned) if assigned is not None else None
+        if assigned is None:
+            return None
+        return _made_on(file, assigned)
     if isinstance(node, ast.Subscript):
-        return _made_on(file, node.value) if _keeps_dimensions(node.slice) else None
-    return _made_by_call(file, node) if isinstance(node, ast.Call) else None
+        if _keeps_dimensions(node.slice):
+            return _made_on(file, node.value)
+        return None
+    if isinstance(node, ast.Call):
+        return _made_by_call(file, node)
+    return None
 
 
 def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
@@ -153,16 +166,16 @@ def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
         device = next(
             (given.value for given in call.keywords if given.arg == "device"), None
         )
-        return (
-            file.text(device)
-            if device is not None and _is_given(file, device)
-            else None
-        )
+        if device is not None and _is_given(file, device):
+            return file.text(device)
+        return None
     called = call.func
     if meaning is not None or not isinstance(called, ast.Attribute):
         return None
     keeps = f"aten::{called.attr}" in VIEWS or called.attr in _CASTS
-    return _made_on(file, called.value) if keeps else None
+    if keeps:
+        return _made_on(file, called.value)
+    return None
 
 
 def _keeps_dimensions(index: ast.expr) -> bool:

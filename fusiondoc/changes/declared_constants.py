@@ -87,7 +87,9 @@ def of_self(node: ast.AST) -> str | None:
     """Return ``dim`` for ``self.dim``."""
     owner = node.value if isinstance(node, ast.Attribute) else None
     is_self = isinstance(owner, ast.Name) and owner.id == "self"
-    return node.attr if isinstance(node, ast.Attribute) and is_self else None
+    if isinstance(node, ast.Attribute) and is_self:
+        return node.attr
+    return None
 
 
 def _is_plain(value: ast.AST | None) -> bool:
@@ -105,11 +107,10 @@ def _targets(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
         return [node.target]
     targets = node.targets if isinstance(node, ast.Assign) else []
-    return [
-        part
-        for one in targets
-        for part in (one.elts if isinstance(one, _SEVERAL) else [one])
-    ]
+    parts = []
+    for one in targets:
+        parts.extend(one.elts if isinstance(one, _SEVERAL) else [one])
+    return parts
 
 
 _SEVERAL = (ast.Tuple, ast.List)
@@ -128,22 +129,18 @@ def _value_of(statement: ast.AST, name: str) -> ast.AST | None:
         and isinstance(value, _SEVERAL)
         and len(value.elts) == len(names)
     )
-    return (
-        value.elts[names.index(name)]
-        if both and isinstance(value, _SEVERAL)
-        else None
-    )
+    if both and isinstance(value, _SEVERAL):
+        return value.elts[names.index(name)]
+    return None
 
 
 def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
     """True if the class declares it constant already, by ``Final`` or
     ``__constants__``."""
     listed = _constants(owner)
-    texts = (
-        [one.value for one in listed.elts if isinstance(one, ast.Constant)]
-        if listed is not None
-        else []
-    )
+    texts = []
+    if listed is not None:
+        texts = [one.value for one in listed.elts if isinstance(one, ast.Constant)]
     if name in texts:
         return True
     annotated = (one for one in walk(owner) if isinstance(one, ast.AnnAssign))
@@ -165,11 +162,10 @@ def _constants(owner: ast.ClassDef) -> ast.List | ast.Tuple | None:
         if isinstance(statement, ast.Assign) and isinstance(
             statement.value, (ast.List, ast.Tuple)
         ):
-            names = [
-                target.id
-                for target in statement.targets
-                if isinstance(target, ast.Name)
-            ]
+            names = []
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    names.append(target.id)
             if "__constants__" in names:
                 return statement.value
     return None
@@ -186,11 +182,10 @@ def declared(
         return (file.inserted(file.span(listed.elts[-1])[1], f", {texts}"),)
     first = owner.body[0]
     has_more = len(owner.body) > 1
-    offset = (
-        file.after(first)
-        if is_docstring(first) and has_more
-        else before(file, first)
-    )
+    if is_docstring(first) and has_more:
+        offset = file.after(first)
+    else:
+        offset = before(file, first)
     return (
         lines_at(
             file,
@@ -204,11 +199,9 @@ def declared(
 
 def _example(body: str, after: str | None = None) -> Example:
     before = f"class Net:\n{body}    def forward(self, x):\n        return torch.softmax(x, self.dim)\n"
-    declared = (
-        before.replace("class Net:\n", f"class Net:\n{after}")
-        if after is not None
-        else None
-    )
+    declared = None
+    if after is not None:
+        declared = before.replace("class Net:\n", f"class Net:\n{after}")
     return Example(before, declared, line=before.count("\n"), whole=True)
 
 

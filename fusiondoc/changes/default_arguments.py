@@ -70,7 +70,9 @@ def _default_and_before(
             continue
         last = default_of(function, before) or before
         parenthesised = isinstance(last, ast.expr) and file.is_parenthesised(last)
-        return None if parenthesised else (value, last)
+        if parenthesised:
+            return None
+        return value, last
     return None
 
 

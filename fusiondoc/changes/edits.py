@@ -72,11 +72,9 @@ def is_within(edit: TextEdit, start: int, end: int) -> bool:
     """True if an edit changes only characters from ``start`` to ``end``. An
     insertion at either end is outside."""
     inserts = edit.start == edit.end
-    return (
-        start < edit.start < end
-        if inserts
-        else start <= edit.start and edit.end <= end
-    )
+    if inserts:
+        return start < edit.start < end
+    return start <= edit.start and edit.end <= end
 
 
 def overlapping(edits: Iterable[TextEdit]) -> bool:

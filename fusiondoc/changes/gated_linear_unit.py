@@ -47,7 +47,9 @@ def _dimension(node: ast.Call) -> int | None:
         value = ast.literal_eval(given[0])
     except ValueError:
         return None
-    return value if len(given) == 1 and type(value) is int else None
+    if len(given) == 1 and type(value) is int:
+        return value
+    return None
 
 
 def _rewritten(file: ParsedFile, node: ast.Call, dimension: int) -> Rewritten:

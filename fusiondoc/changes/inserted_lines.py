@@ -29,9 +29,10 @@ def spelled(file: ParsedFile, meaning: str) -> tuple[str, tuple[TextEdit, ...]]:
 def _top_imports(file: ParsedFile) -> dict[str, str]:
     """Names bound by imports at the top level, in the order of all imports of the
     file."""
-    names = {
-        name for statement in file.tree.body for name in bound_by_import(statement)
-    }
+    names = set()
+    for statement in file.tree.body:
+        for name in bound_by_import(statement):
+            names.add(name)
     return {name: known for name, known in file.imported.items() if name in names}
 
 
@@ -44,11 +45,9 @@ def after_imports(file: ParsedFile) -> int:
         return file.after(imports[-1])
     if not body:
         return len(file.source.text)
-    return (
-        file.after(body[0])
-        if is_docstring(body[0])
-        else file.offset_of_line(_first_line(body[0]))
-    )
+    if is_docstring(body[0]):
+        return file.after(body[0])
+    return file.offset_of_line(_first_line(body[0]))
 
 
 def is_docstring(statement: ast.stmt) -> bool:
@@ -74,13 +73,15 @@ def defined(
     level after the imports, with blank lines after them."""
     offset, text = after_imports(file), file.source.text
     behind = re.match(r"[\r\n]*", text[offset:])
-    blank = (
-        len(re.findall(r"\r\n|\r|\n", behind.group())) if behind is not None else 0
-    )
+    blank = 0
+    if behind is not None:
+        blank = len(re.findall(r"\r\n|\r|\n", behind.group()))
     written = "".join(_in_style(file, line) for line in ["", "", *lines])
     own = file.inserted(offset, file.ends_line(offset) + written, rank)
     missing = file.newline * (2 - blank) if offset < len(text) else ""
-    return (own, file.inserted(offset, missing, rank=-4)) if missing else (own,)
+    if missing:
+        return own, file.inserted(offset, missing, rank=-4)
+    return (own,)
 
 
 def lines_at(
@@ -123,16 +124,19 @@ def without_unused(
         ):
             continue
         own, names = file.text(statement), statement.names
-        gone = [
-            alias.asname is None
-            and _left_unused(alias.name, file.source.text, after, own)
-            for alias in names
-        ]
+        gone = []
+        for alias in names:
+            gone.append(
+                alias.asname is None
+                and _left_unused(alias.name, file.source.text, after, own)
+            )
         if all(gone) and file.comment_behind(statement) is None:
             found.append(_whole_lines(file, statement))
         elif any(gone) and not all(gone):
             found += _without_names(file, names, gone)
-    return tuple(found) if not overlapping(found) else tuple(edits)
+    if overlapping(found):
+        return tuple(edits)
+    return tuple(found)
 
 
 def _left_unused(name: str, before: str, after: str, own: str) -> bool:

@@ -38,7 +38,9 @@ def lines_behind(edit: Edit) -> str | None:
     """Return the lines that an edit inserts behind a line that stays; None for an
     edit that changes the line."""
     stays = f"{edit.before}\n"
-    return edit.after[len(stays) :] if edit.after.startswith(stays) else None
+    if edit.after.startswith(stays):
+        return edit.after[len(stays) :]
+    return None
 
 
 def together(edits: Iterable[Edit]) -> tuple[Edit, ...]:
@@ -75,11 +77,10 @@ def _by_lines(
     """Group the edits: those of one line, and those of several lines that one edit
     changes."""
     found: list[tuple[range, list[TextEdit]]] = []
-    changed = {
-        file.line_at(edit.start)
-        for edit in edits
-        if not _is_between_lines(file, edit)
-    }
+    changed = set()
+    for edit in edits:
+        if not _is_between_lines(file, edit):
+            changed.add(file.line_at(edit.start))
     ordered = sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, edit.end))
     for edit in ordered:
         first = file.line_at(edit.start)
@@ -113,12 +114,17 @@ def _of_lines(
     """Return the edit of some lines: the first line becomes all changed lines, the
     others are removed."""
     start, end = file.offset_of_line(lines.start), file.offset_of_line(lines.stop)
-    own = [
-        TextEdit(
-            edit.path, edit.start - start, edit.end - start, edit.text, edit.rank
+    own = []
+    for edit in edits:
+        own.append(
+            TextEdit(
+                edit.path,
+                edit.start - start,
+                edit.end - start,
+                edit.text,
+                edit.rank,
+            )
         )
-        for edit in edits
-    ]
     after = changed_text(file.source.text[start:end], own).removesuffix(
         file.newline
     )

@@ -79,9 +79,10 @@ def _of_unit(unit: Rewrite, line: Line) -> list[Change]:
 
 def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:
     """A rewrite as a change of the line's file."""
-    ops = (
-        frozenset([line.shown.op]) if kind not in _FOR_OTHERS else frozenset[str]()
-    )
+    if kind not in _FOR_OTHERS:
+        ops = frozenset([line.shown.op])
+    else:
+        ops = frozenset[str]()
     path = line.file.source.path
     return Change(
         kind,

@@ -43,7 +43,9 @@ def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
         int,
         float,
     )
-    return value if is_number else None
+    if is_number:
+        return value
+    return None
 
 
 REWRITE = Rewrite(

@@ -140,21 +140,17 @@ def _chosen(line: Line, found: _Assignment, torch: str) -> str | None:
         number = file.whole(found.value)
         if found.sign is not None:
             return f"{found.name.id} {found.sign} {number}"
-        return (
-            number_as_tensor(file, torch, number, found.mask)
-            if needs_tensor(line.shown)
-            else number
-        )
+        if needs_tensor(line.shown):
+            return number_as_tensor(file, torch, number, found.mask)
+        return number
     masked = list(_masked(file, found.value, file.text(found.mask)))
     if not masked or not _is_of_each_element(line, found.value, masked):
         return None
     text = _without_masks(file, found.value, masked)
     is_atom = found.value in masked or file.is_parenthesised(found.value)
-    return (
-        text
-        if found.sign is None
-        else f"{found.name.id} {found.sign} {text if is_atom else f'({text})'}"
-    )
+    if found.sign is None:
+        return text
+    return f"{found.name.id} {found.sign} {text if is_atom else f'({text})'}"
 
 
 def _masked(

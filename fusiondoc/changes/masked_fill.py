@@ -81,7 +81,9 @@ def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
         return None
     given = dict(zip(_ARGUMENTS, positional, strict=False))
     given.update((keyword.arg or "", keyword.value) for keyword in node.keywords)
-    return given if set(given) == set(_ARGUMENTS) else None
+    if set(given) == set(_ARGUMENTS):
+        return given
+    return None
 
 
 _IN_PLACE = Shown("aten::masked_fill_")

@@ -56,15 +56,18 @@ def position_of_model(
     """
     if "." in name:
         return None
-    return _in_definition(file, name) if is_called else _at_top(file, name)
+    if is_called:
+        return _in_definition(file, name)
+    return _at_top(file, name)
 
 
 def _at_top(file: ParsedFile, name: str) -> ModelPosition | None:
     """After the last simple statement at the top level of the file that mentions
     the name."""
-    simple = [
-        statement for statement in file.tree.body if not is_compound(statement)
-    ]
+    simple = []
+    for statement in file.tree.body:
+        if not is_compound(statement):
+            simple.append(statement)
     binding = [statement for statement in simple if _binds(statement, name)]
     if not binding:
         return None
@@ -96,11 +99,9 @@ def _before_scripting(
 
 def _value_of(statement: ast.stmt) -> ast.expr | None:
     """The value of an assignment."""
-    return (
-        statement.value
-        if isinstance(statement, (ast.Assign, ast.AnnAssign))
-        else None
-    )
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        return statement.value
+    return None
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:
@@ -142,17 +143,15 @@ def _end_of_init(file: ParsedFile, owner: ast.ClassDef) -> ModelPosition | None:
         if isinstance(method, FUNCTIONS) and method.name == "__init__":
             last = method.body[-1]
             in_lines = file.line(last) > file.line(method)
-            return (
-                ModelPosition(
+            if in_lines:
+                return ModelPosition(
                     file,
                     "self",
                     file.after(last),
                     file.lead(last),
                     may_freeze=False,
                 )
-                if in_lines
-                else None
-            )
+            return None
     return None
 
 
@@ -186,7 +185,9 @@ def value_of_model(file: ParsedFile, name: str, is_called: bool) -> ast.expr | N
     if "." in name:
         return None
     value = _returned(file, name) if is_called else _last_bound(file, name)
-    return value if isinstance(value, (ast.Call, ast.Name)) else None
+    if isinstance(value, (ast.Call, ast.Name)):
+        return value
+    return None
 
 
 def _returned(file: ParsedFile, name: str) -> ast.expr | None:
@@ -195,16 +196,19 @@ def _returned(file: ParsedFile, name: str) -> ast.expr | None:
     for definition in file.tree.body:
         if isinstance(definition, FUNCTIONS) and definition.name == name:
             returns = list(_returns(file, definition))
-            return returns[0].value if len(returns) == 1 else None
+            if len(returns) == 1:
+                return returns[0].value
+            return None
     return None
 
 
 def _last_bound(file: ParsedFile, name: str) -> ast.expr | None:
     """The value of the last statement at the top level of the file that mentions
     the name, if that statement binds it."""
-    mentioning = [
-        statement for statement in file.tree.body if _mentions(statement, name)
-    ]
+    mentioning = []
+    for statement in file.tree.body:
+        if _mentions(statement, name):
+            mentioning.append(statement)
     last = mentioning[-1] if mentioning else None
     if last is None or not _binds(last, name) or not file.has_own_lines(last):
         return None

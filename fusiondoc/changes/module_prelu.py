@@ -66,7 +66,9 @@ def _weights(file: ParsedFile, attribute: str) -> str | None:
         ):
             return None
         found.add("channels" if value.args or value.keywords else "one")
-    return found.pop() if len(found) == 1 else None
+    if len(found) == 1:
+        return found.pop()
+    return None
 
 
 def _weight(name: str, is_one: bool, rank: int | None) -> str | None:
@@ -74,11 +76,9 @@ def _weight(name: str, is_one: bool, rank: int | None) -> str | None:
     is not known."""
     if is_one or rank == 2:
         return name
-    return (
-        f"{name}.view({', '.join(['-1', *['1'] * (rank - 2)])})"
-        if rank is not None and rank > 2
-        else None
-    )
+    if rank is not None and rank > 2:
+        return f"{name}.view({', '.join(['-1', *['1'] * (rank - 2)])})"
+    return None
 
 
 _MODULE = """\

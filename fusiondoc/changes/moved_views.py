@@ -104,7 +104,9 @@ def _expression_around(file: ParsedFile, node: ast.expr) -> ast.expr | None:
     above = file.parent(node)
     if isinstance(above, ast.Attribute):
         above = file.parent(above)
-    return above if isinstance(above, ast.expr) else None
+    if isinstance(above, ast.expr):
+        return above
+    return None
 
 
 def _with(file: ParsedFile, node: ast.expr, old: ast.expr, new: ast.expr) -> str:
@@ -124,7 +126,9 @@ def _inner(file: ParsedFile, node: ast.expr) -> ast.expr | None:
     if isinstance(node, ast.BinOp):
         return _tensor_beside_number(node)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return None if _is_number(node.operand) else node.operand
+        if _is_number(node.operand):
+            return None
+        return node.operand
     return None
 
 
@@ -139,15 +143,15 @@ def _tensor_of_call(file: ParsedFile, node: ast.Call) -> ast.expr | None:
             and name in OF_EACH_ELEMENT
             and given == len(node.args) == 1
         )
-        return (
-            node.args[0]
-            if fits and not isinstance(node.args[0], ast.Starred)
-            else None
-        )
+        if fits and not isinstance(node.args[0], ast.Starred):
+            return node.args[0]
+        return None
     method = node.func
     if given or not isinstance(method, ast.Attribute):
         return None
-    return method.value if method.attr in OF_EACH_ELEMENT else None
+    if method.attr in OF_EACH_ELEMENT:
+        return method.value
+    return None
 
 
 def _tensor_beside_number(node: ast.BinOp) -> ast.expr | None:
@@ -156,7 +160,9 @@ def _tensor_beside_number(node: ast.BinOp) -> ast.expr | None:
         return None
     if _is_number(node.right):
         return node.left
-    return node.right if _is_number(node.left) else None
+    if _is_number(node.left):
+        return node.right
+    return None
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -302,7 +308,9 @@ def _behind_elements(
     while found is not None:
         moved = _movable(file, found)
         if moved is not None:
-            return moved if found is value or not bare else None
+            if found is value or not bare:
+                return moved
+            return None
         found = _inner(file, found)
     return None
 
@@ -357,12 +365,9 @@ def _placed(
     if _changes_operand(stack, behind):
         return None
     edits = [_without(file, one) for one in stack]
-    own = (
-        tensor
-        if isinstance(tensor, ast.Name)
-        and stack[0].moved.call is stack[0].node.value
-        else None
-    )
+    own = None
+    if isinstance(tensor, ast.Name) and stack[0].moved.call is stack[0].node.value:
+        own = tensor
     use = next(
         _reads(behind.lines[0] if behind.lines else behind.around, target), None
     )
@@ -442,17 +447,19 @@ def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[TextEdit]:
 def _reads(node: ast.AST | None, name: str) -> Iterator[ast.Name]:
     """The reads of a name in a line or expression."""
     value = node.value if isinstance(node, ast.Assign) else node
-    return names_in(value, name) if value is not None else iter(())
+    if value is not None:
+        return names_in(value, name)
+    return iter(())
 
 
 def _read_beside(moved: _Moved) -> set[str]:
     """Names that the calls read, beside the tensor."""
     inside = set(walk(moved.tensor))
-    return {
-        node.id
-        for node in walk(moved.call)
-        if isinstance(node, ast.Name) and node not in inside
-    }
+    names = set()
+    for node in walk(moved.call):
+        if isinstance(node, ast.Name) and node not in inside:
+            names.add(node.id)
+    return names
 
 
 def _all_again(
@@ -490,17 +497,19 @@ def _around_name(file: ParsedFile, line: ast.stmt, name: str) -> ast.expr | None
         file, above
     ) is node:
         node = above
-    return node if node is not uses[0] else None
+    if node is not uses[0]:
+        return node
+    return None
 
 
 def _name_of(node: ast.AST) -> str | None:
     """Return ``x`` for ``x = ...``."""
-    target = (
-        node.targets[0]
-        if isinstance(node, ast.Assign) and len(node.targets) == 1
-        else None
-    )
-    return target.id if isinstance(target, ast.Name) else None
+    target = None
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+    if isinstance(target, ast.Name):
+        return target.id
+    return None
 
 
 def _lines_of(

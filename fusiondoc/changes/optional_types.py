@@ -64,9 +64,9 @@ def _branch_if_given(file: ParsedFile, node: ast.Compare) -> range | None:
     if not isinstance(branch, ast.If):
         return None
     block = branch.body if isinstance(node.ops[0], ast.IsNot) else branch.orelse
-    return (
-        range(file.line(block[0]), file.last_line(block[-1]) + 1) if block else None
-    )
+    if block:
+        return range(file.line(block[0]), file.last_line(block[-1]) + 1)
+    return None
 
 
 def _of_test(line: Line, node: ast.Compare, given: bool) -> Rewritten | None:
@@ -78,7 +78,9 @@ def _of_test(line: Line, node: ast.Compare, given: bool) -> Rewritten | None:
             return _without_optional(file, function, tested.id, given)
         tested = next(iter(_values(function, tested.id)), tested)
     attribute = of_self(tested)
-    return _of_class(line, node, attribute) if attribute is not None else None
+    if attribute is None:
+        return None
+    return _of_class(line, node, attribute)
 
 
 def _argument(function: Function, name: str) -> ast.arg | None:
@@ -119,9 +121,10 @@ def _without_optional(
         edits.append(TextEdit(file.source.path, start, end, text))
     if not edits:
         return None
-    how = (
-        "has to be given then" if given else "may not be given to TorchScript then"
-    )
+    if given:
+        how = "has to be given then"
+    else:
+        how = "may not be given to TorchScript then"
     note = f"{name} {how}, as in this run"
     return Rewritten(
         f"{name}: {text} instead of Optional",
@@ -142,11 +145,9 @@ def _hand_it_on(file: ParsedFile, name: str) -> Iterator[Function]:
     """Functions that have an argument of that name, and pass it to another
     function."""
     for node in names_in(file.tree, name):
-        function = (
-            file.function_of(node)
-            if file.call_of_argument(node) is not None
-            else None
-        )
+        function = None
+        if file.call_of_argument(node) is not None:
+            function = file.function_of(node)
         if function is not None and _argument(function, name) is not None:
             yield function
 
@@ -165,7 +166,9 @@ def _inside_optional(text: str) -> str | None:
     found = re.fullmatch(
         r"(?:\w+\.)*Optional\[(.*)\]", plain, re.S
     ) or re.fullmatch(r"(.*?)\s*\|\s*None", plain, re.S)
-    return f"{quote}{found.group(1).strip()}{quote}" if found is not None else None
+    if found is None:
+        return None
+    return f"{quote}{found.group(1).strip()}{quote}"
 
 
 def _of_class(line: Line, node: ast.AST, name: str) -> Rewritten | None:

@@ -178,11 +178,9 @@ def _receiver(node: ast.Call) -> ast.expr:
     """The tensor of the first call of a chain: ``x`` of ``x.add_(y).mul_(z)``."""
     assert isinstance(node.func, ast.Attribute)
     inner = node.func.value
-    return (
-        _receiver(inner)
-        if isinstance(inner, ast.Call) and is_method_in_place(inner)
-        else inner
-    )
+    if isinstance(inner, ast.Call) and is_method_in_place(inner):
+        return _receiver(inner)
+    return inner
 
 
 def assigned_name(file: ParsedFile, node: ast.Call) -> str | None:
@@ -194,7 +192,9 @@ def assigned_name(file: ParsedFile, node: ast.Call) -> str | None:
     ):
         return None
     edits = _assigned(file, node, _receiver(node))
-    return None if edits is None else "".join(edit.text for edit in edits)
+    if edits is None:
+        return None
+    return "".join(edit.text for edit in edits)
 
 
 def is_method_in_place(node: ast.Call) -> bool:
@@ -208,9 +208,10 @@ def assigned_in_place(node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.AugAssign):
         return node.target
     targets = node.targets if isinstance(node, ast.Assign) else ()
-    return next(
-        (target for target in targets if isinstance(target, ast.Subscript)), None
-    )
+    for target in targets:
+        if isinstance(target, ast.Subscript):
+            return target
+    return None
 
 
 def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
@@ -262,24 +263,18 @@ def _assigned(
             return None
         assert isinstance(changed, ast.Name)
         return (file.inserted(file.span(last)[0], f"{changed.id} = "),)
-    return (
-        None
-        if isinstance(changed, ast.Name) and file.reads_after(node, changed.id)
-        else ()
-    )
+    if isinstance(changed, ast.Name) and file.reads_after(node, changed.id):
+        return None
+    return ()
 
 
 def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
     """The tensor with which ``x.view(4, -1)`` shares memory."""
     called = node.func if isinstance(node, ast.Call) else None
     is_view = isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS
-    return (
-        called.value
-        if isinstance(called, ast.Attribute)
-        and is_view
-        and not file.meaning(called)
-        else None
-    )
+    if isinstance(called, ast.Attribute) and is_view and not file.meaning(called):
+        return called.value
+    return None
 
 
 # -- inplace=True --------------------------------------------------------------------------------------------
@@ -292,14 +287,10 @@ def inplace_flag(node: ast.Call, index: int | None) -> ast.expr | None:
     flags = [given.value for given in node.keywords if given.arg == "inplace"]
     if index is not None and not flags and index < len(node.args):
         flags = [node.args[index]]
-    return next(
-        (
-            flag
-            for flag in flags
-            if isinstance(flag, ast.Constant) and flag.value is True
-        ),
-        None,
-    )
+    for flag in flags:
+        if isinstance(flag, ast.Constant) and flag.value is True:
+            return flag
+    return None
 
 
 def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, TextEdit]]:
@@ -341,7 +332,9 @@ _MODULES = (
 def module_class(file: ParsedFile, node: ast.expr) -> str | None:
     """Return "ReLU" for an expression that names torch.nn.ReLU."""
     owner, _, name = (file.meaning(node) or "").rpartition(".")
-    return name if owner in _MODULES else None
+    if owner in _MODULES:
+        return name
+    return None
 
 
 REWRITE = Rewrite(

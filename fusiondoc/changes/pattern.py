@@ -91,16 +91,16 @@ class Pattern:
     def match(self, file: ParsedFile, node: ast.AST) -> Bound | None:
         """Return the operands if the whole node matches the pattern."""
         match = _Match(self, file)
-        return (
-            match.bound
-            if isinstance(node, ast.expr) and match.fits(self.tree, node)
-            else None
-        )
+        if isinstance(node, ast.expr) and match.fits(self.tree, node):
+            return match.bound
+        return None
 
     def literal(self, node: ast.expr) -> str | None:
         """The text of a literal of the pattern; None for anything else."""
         text = ast.get_source_segment(self._before, node) or ""
-        return text if literal_value(text) is not None else None
+        if literal_value(text) is not None:
+            return text
+        return None
 
     def is_repeated(self, number: str) -> bool:
         """True if the replacement has the number too."""
@@ -192,9 +192,10 @@ class _Match:
             f"torch.{wanted.attr}",
         ):
             return False
-        given = [
-            argument for argument in _arguments(node) if argument[0] != "inplace"
-        ]
+        given = []
+        for argument in _arguments(node):
+            if argument[0] != "inplace":
+                given.append(argument)
         if meaning is not None:
             given = _in_order(given, _NAMES.get(wanted.attr, ("input",)))
         return self._fit_arguments(expected, given, defaults_of(wanted.attr))

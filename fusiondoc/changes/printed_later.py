@@ -43,9 +43,10 @@ class PrintedLater:
 
     def texts(self, file: ParsedFile) -> tuple[str, ...]:
         """The statements, each as one line of text."""
-        return tuple(
-            " ".join(file.text(statement).split()) for statement in self.statements
-        )
+        texts = []
+        for statement in self.statements:
+            texts.append(" ".join(file.text(statement).split()))
+        return tuple(texts)
 
 
 def prints_between(
@@ -66,11 +67,10 @@ def prints_between(
             if start is not None:
                 firsts[number] = start
         if firsts:
-            prints = [
-                statement
-                for statement in block[min(firsts.values()) + 1 :]
-                if _prints(statement)
-            ]
+            prints = []
+            for statement in block[min(firsts.values()) + 1 :]:
+                if _prints(statement):
+                    prints.append(statement)
             made = _behind(file, block, prints)
             if made is not None:
                 found.append(
@@ -98,18 +98,21 @@ def _print_between(block: Sequence[ast.stmt], lines: tuple[int, int]) -> int | N
     quiet = all(
         _prints(statement) or isinstance(statement, _QUIET) for statement in between
     )
-    return start if quiet and any(map(_prints, between)) else None
+    if quiet and any(map(_prints, between)):
+        return start
+    return None
 
 
 def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
     """The index of the statement that has this line, if it shares its lines with no
     other statement."""
-    found = [
-        i
-        for i, one in enumerate(block)
-        if one.lineno <= line <= (one.end_lineno or one.lineno)
-    ]
-    return found[0] if len(found) == 1 else None
+    found = []
+    for i, one in enumerate(block):
+        if one.lineno <= line <= (one.end_lineno or one.lineno):
+            found.append(i)
+    if len(found) == 1:
+        return found[0]
+    return None
 
 
 def write(line: Line) -> Iterator[Rewritten]:
@@ -131,17 +134,16 @@ def _prints_among(file: ParsedFile, ran: Collection[int]) -> Iterator[PrintedLat
         ran: lines that have operators in the run.
     """
     for function in _functions(file):
-        own = sorted(
-            line
-            for line in ran
-            if function.lineno < line <= (function.end_lineno or 0)
-        )
+        own = []
+        for line in ran:
+            if function.lineno < line <= (function.end_lineno or 0):
+                own.append(line)
+        own.sort()
         for block in _blocks(function) if own else ():
-            among = [
-                one
-                for one in block
-                if own[0] < one.lineno < own[-1] and (_prints(one) or _keeps(one))
-            ]
+            among = []
+            for one in block:
+                if own[0] < one.lineno < own[-1] and (_prints(one) or _keeps(one)):
+                    among.append(one)
             together = _behind(file, block, among)
             singly = (
                 [together]
@@ -174,11 +176,9 @@ def _prints(node: ast.stmt) -> bool:
 
 def _keeps(node: ast.stmt) -> bool:
     """True for ``self.last = y``."""
-    target = (
-        node.targets[0]
-        if isinstance(node, ast.Assign) and len(node.targets) == 1
-        else None
-    )
+    target = None
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
     return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
 
 
@@ -198,9 +198,9 @@ def _behind(
     rest = [one for one in block[block.index(moved[0]) :] if one not in moved]
     if any(_prints(one) or _may_change(one, moved) for one in rest):
         return None
-    edits = [
-        file.removed(file.start_of_line(one), file.after(one)) for one in moved
-    ]
+    edits = []
+    for one in moved:
+        edits.append(file.removed(file.start_of_line(one), file.after(one)))
     lines = "".join(_whole_lines(file, one) for one in moved)
     return PrintedLater(
         tuple(moved), last, (*edits, *_before_end(file, last, lines))
@@ -221,7 +221,9 @@ def _before_computing(
 def _whole_lines(file: ParsedFile, statement: ast.stmt) -> str:
     """The whole lines of a statement, with a line end."""
     text = file.source.text[file.start_of_line(statement) : file.after(statement)]
-    return text if text.endswith(("\n", "\r")) else text + file.newline
+    if text.endswith(("\n", "\r")):
+        return text
+    return text + file.newline
 
 
 def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[TextEdit]:
@@ -267,12 +269,14 @@ class _Reads:
     """The names and attributes that statements read and assign."""
 
     def __init__(self, moved: Sequence[ast.stmt]) -> None:
-        inside = [node for statement in moved for node in walk(statement)]
-        calls = [
-            node
-            for node in inside
-            if isinstance(node, ast.Call) and not is_print(node)
-        ]
+        inside = []
+        for statement in moved:
+            for node in walk(statement):
+                inside.append(node)
+        calls = []
+        for node in inside:
+            if isinstance(node, ast.Call) and not is_print(node):
+                calls.append(node)
         attributes = [node for node in inside if isinstance(node, ast.Attribute)]
         self.call_something = not all(map(_only_reads, calls))
         self.names = {node.id for node in inside if isinstance(node, ast.Name)} - {
@@ -282,9 +286,10 @@ class _Reads:
         }
         self.values = any(map(_reads_values, moved))
         self.attributes = {node.attr for node in attributes}
-        self.kept = {
-            node.attr for node in attributes if isinstance(node.ctx, ast.Store)
-        }
+        self.kept = set()
+        for node in attributes:
+            if isinstance(node.ctx, ast.Store):
+                self.kept.add(node.attr)
 
     def may_be_changed_by(self, node: ast.AST, is_statement: bool) -> bool:
         """True if a node of a later statement changes one of them, or leaves the
@@ -332,11 +337,10 @@ _NOT_READ = frozenset(["print", "warnings", "self", "len", "str", "int", "float"
 def _reads_values(moved: ast.stmt) -> bool:
     """True if it reads more of a name than ``x.shape`` and the like."""
     nodes = list(walk(moved))
-    plain = {
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Attribute) and node.attr in _OF_NO_VALUES
-    }
+    plain = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in _OF_NO_VALUES:
+            plain.add(node.value)
     names = (
         node for node in nodes if isinstance(node, ast.Name) and node not in plain
     )

@@ -58,11 +58,9 @@ def tensor_instead(file: ParsedFile, read: ast.Call, gradients: bool) -> Rewritt
         them, a rewrite that is sure then detaches the tensor.
     """
     uses = _uses(file, read)
-    exact = (
-        _exactly(file, read, uses, gradients)
-        if uses and _is_of_reduction(read)
-        else None
-    )
+    exact = None
+    if uses and _is_of_reduction(read):
+        exact = _exactly(file, read, uses, gradients)
     return exact or _without_reading(file, read)
 
 
@@ -105,11 +103,14 @@ def _numbers_at(file: ParsedFile, line: int) -> Iterator[ast.Call]:
 
 def _set_once(file: ParsedFile, function: Function, name: str) -> ast.Assign | None:
     """The only statement of a function that assigns a name."""
-    stores = [
-        use for use in names_in(function, name) if not isinstance(use.ctx, ast.Load)
-    ]
+    stores = []
+    for use in names_in(function, name):
+        if not isinstance(use.ctx, ast.Load):
+            stores.append(use)
     made = file.parent(stores[0]) if len(stores) == 1 else None
-    return made if isinstance(made, ast.Assign) and made.targets == stores else None
+    if isinstance(made, ast.Assign) and made.targets == stores:
+        return made
+    return None
 
 
 def _uses(file: ParsedFile, read: ast.Call) -> Sequence[ast.expr]:
@@ -143,7 +144,9 @@ def _tensor_read(file: ParsedFile, node: ast.Call) -> ast.expr | None:
     ):
         tensor, function = node.args[0], file.function_of(node)
         if isinstance(tensor, ast.Name) and function is not None:
-            return tensor if _is_argument_for_tensor(function, tensor.id) else None
+            if _is_argument_for_tensor(function, tensor.id):
+                return tensor
+            return None
     return None
 
 
@@ -233,9 +236,10 @@ def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
         ):
             assert isinstance(node, ast.Assign)
             values.append(node.value)
-    stores = [
-        one for one in names_in(function, name) if isinstance(one.ctx, ast.Store)
-    ]
+    stores = []
+    for one in names_in(function, name):
+        if isinstance(one.ctx, ast.Store):
+            stores.append(one)
     if len(stores) != len(values):
         return False
     if values:

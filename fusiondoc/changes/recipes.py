@@ -88,24 +88,24 @@ class Recipe:
 
     @property
     def replaces(self) -> frozenset[str]:
-        return frozenset(
-            name if "::" in name else f"aten::{name}" for name in self.of.split()
-        )
+        replaces = set()
+        for name in self.of.split():
+            replaces.add(name if "::" in name else f"aten::{name}")
+        return frozenset(replaces)
 
     @property
     def operators(self) -> frozenset[str]:
-        return frozenset(
-            name if "::" in name else f"aten::{name}" for name in self.ops.split()
-        )
+        operators = set()
+        for name in self.ops.split():
+            operators.add(name if "::" in name else f"aten::{name}")
+        return frozenset(operators)
 
     @property
     def at_kinks(self) -> str | None:
         """A clause on the gradient, for training."""
-        return (
-            f"in training, at exactly {self.kinks} the gradient differs from eager"
-            if self.kinks
-            else None
-        )
+        if self.kinks:
+            return f"in training, at exactly {self.kinks} the gradient differs from eager"
+        return None
 
     @property
     def words(self) -> str:
@@ -480,11 +480,9 @@ def on_extremes(
         return _NO_INDICES
     if not isinstance(detail, Overload) or detail.given not in _OF_EXTREMES:
         return None
-    return (
-        _AMAX
-        if taken_by("aten::amax", fuser or "") and gradients is False
-        else _NO_INDICES
-    )
+    if taken_by("aten::amax", fuser or "") and gradients is False:
+        return _AMAX
+    return _NO_INDICES
 
 
 def recipe_for(
@@ -530,9 +528,11 @@ def helping(
         for one in RECIPES
         if plain in one.replaces and one.arguments == arguments
     )
-    return tuple(
-        one for one in fitting if one.helps(fuser, torch_version, gradients)
-    )
+    recipes = []
+    for one in fitting:
+        if one.helps(fuser, torch_version, gradients):
+            recipes.append(one)
+    return tuple(recipes)
 
 
 def may_be_tried(recipe: Recipe) -> bool:

@@ -57,14 +57,14 @@ def _sizes_of_name(file: ParsedFile, name: ast.Name) -> str:
     made_of = sizes_of(file, value) if value is not None else None
     if made_of is not None:
         return made_of
-    return (
-        name.id
-        if value is not None or is_argument(file, name)
-        else f"{name.id} in line {file.line(name)}"
-    )
+    if value is not None or is_argument(file, name):
+        return name.id
+    return f"{name.id} in line {file.line(name)}"
 
 
 def _of_all(file: ParsedFile, parts: list[ast.expr]) -> str | None:
     """The same for parts that are broadcast together: numbers change nothing."""
     found = {sizes_of(file, part) for part in parts if not is_number(part)}
-    return found.pop() if len(found) == 1 else None
+    if len(found) == 1:
+        return found.pop()
+    return None

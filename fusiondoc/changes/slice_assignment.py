@@ -101,11 +101,9 @@ def _target(node: ast.AST) -> ast.expr | None:
     """Return the target of a statement that assigns exactly one."""
     if isinstance(node, ast.AugAssign) and type(node.op) in SIGN_OF_NODE:
         return node.target
-    return (
-        node.targets[0]
-        if isinstance(node, ast.Assign) and len(node.targets) == 1
-        else None
-    )
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return node.targets[0]
+    return None
 
 
 def _value(
@@ -174,7 +172,9 @@ def _lead(lead: Sequence[ast.expr]) -> tuple[str, int] | None:
         and lead[0].value is Ellipsis
     ):
         return "..., ", -1
-    return (":, " * len(lead), len(lead)) if all(map(_is_whole, lead)) else None
+    if all(map(_is_whole, lead)):
+        return ":, " * len(lead), len(lead)
+    return None
 
 
 def _is_whole(node: ast.expr) -> bool:
@@ -191,7 +191,9 @@ def _natural(node: ast.expr | None) -> int | None:
     if node is None:
         return None
     value = node.value if isinstance(node, ast.Constant) else -1
-    return value if type(value) is int else -1
+    if type(value) is int:
+        return value
+    return -1
 
 
 def _has_sizes_of(file: ParsedFile, value: ast.expr, part: str) -> bool:
@@ -214,7 +216,9 @@ def _operands_of_its_sizes(file: ParsedFile, value: ast.expr) -> Sequence[ast.ex
         by_elements = type(value.op) in SIGN_OF_NODE and not isinstance(
             value.op, ast.MatMult
         )
-        return [value.left, value.right] if by_elements else []
+        if by_elements:
+            return [value.left, value.right]
+        return []
     if (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
@@ -234,7 +238,9 @@ def _operand_of_call(
     ):
         return []
     owner = (file.meaning(function) or "").rpartition(".")[0]
-    return call.args[:1] if owner == "torch" else [function.value]
+    if owner == "torch":
+        return call.args[:1]
+    return [function.value]
 
 
 def _rewritten(

@@ -83,9 +83,10 @@ class ParsedFile:
         self._parents: dict[ast.AST, ast.AST] = {}
         self._string_of: dict[ast.AST, ast.AST] = {}
         for node in ast.walk(self.tree):
-            string = (
-                node if isinstance(node, _STRINGS) else self._string_of.get(node)
-            )
+            if isinstance(node, _STRINGS):
+                string = node
+            else:
+                string = self._string_of.get(node)
             for child in ast.iter_child_nodes(node):
                 self._parents[child] = node
                 if string is not None:
@@ -101,7 +102,9 @@ class ParsedFile:
         """The offset at which a line begins, counted from 1; the length of the text
         for the line after the last."""
         starts = self._line_starts
-        return starts[line - 1] if line <= len(starts) else len(self.source.text)
+        if line <= len(starts):
+            return starts[line - 1]
+        return len(self.source.text)
 
     def line_at(self, offset: int) -> int:
         """The line of a character, from 1."""
@@ -167,15 +170,17 @@ class ParsedFile:
             every = list(self._all_tokens())
         except (tokenize.TokenError, SyntaxError):
             return []
-        return [
-            Token(
-                self._token_offset(token.start),
-                self._token_offset(token.end),
-                token.string,
-            )
-            for token in every
-            if token.type not in _LAYOUT
-        ]
+        tokens = []
+        for token in every:
+            if token.type not in _LAYOUT:
+                tokens.append(
+                    Token(
+                        self._token_offset(token.start),
+                        self._token_offset(token.end),
+                        token.string,
+                    )
+                )
+        return tokens
 
     def _all_tokens(self) -> Iterator[tokenize.TokenInfo]:
         lines = (
@@ -239,7 +244,9 @@ class ParsedFile:
         there is none."""
         end = self.span(statement)[1]
         behind = self.source.text[end : self.after(statement)]
-        return end + behind.index("#") if behind.strip().startswith("#") else None
+        if behind.strip().startswith("#"):
+            return end + behind.index("#")
+        return None
 
     @property
     def newline(self) -> str:
@@ -267,11 +274,9 @@ class ParsedFile:
         """Return the line end needed before text that is inserted at the end of a
         file that has no final line end."""
         text = self.source.text
-        return (
-            self.newline
-            if offset and offset == len(text) and text[-1] not in "\r\n"
-            else ""
-        )
+        if offset and offset == len(text) and text[-1] not in "\r\n":
+            return self.newline
+        return ""
 
     # -- edits -----------------------------------------------------------------------------------------------
 
@@ -291,17 +296,18 @@ class ParsedFile:
         return self._written(*self.outer_span(node))
 
     def _written(self, start: int, end: int) -> str:
-        own = [
-            TextEdit(
-                edit.path,
-                edit.start - start,
-                edit.end - start,
-                edit.text,
-                edit.rank,
-            )
-            for edit in self.edits
-            if is_within(edit, start, end)
-        ]
+        own = []
+        for edit in self.edits:
+            if is_within(edit, start, end):
+                own.append(
+                    TextEdit(
+                        edit.path,
+                        edit.start - start,
+                        edit.end - start,
+                        edit.text,
+                        edit.rank,
+                    )
+                )
         return changed_text(self.source.text[start:end], own)
 
     def replaced(self, node: ast.AST, text: str) -> TextEdit:
@@ -340,27 +346,21 @@ class ParsedFile:
         above = self.parent(node)
         if isinstance(above, ast.keyword):
             above = self.parent(above)
-        return (
-            above
-            if isinstance(above, ast.Call) and above.func is not node
-            else None
-        )
+        if isinstance(above, ast.Call) and above.func is not node:
+            return above
+        return None
 
     def function_of(self, node: ast.AST) -> Function | None:
-        return next(
-            (above for above in self.parents(node) if isinstance(above, FUNCTIONS)),
-            None,
-        )
+        for above in self.parents(node):
+            if isinstance(above, FUNCTIONS):
+                return above
+        return None
 
     def class_of(self, node: ast.AST) -> ast.ClassDef | None:
-        return next(
-            (
-                above
-                for above in self.parents(node)
-                if isinstance(above, ast.ClassDef)
-            ),
-            None,
-        )
+        for above in self.parents(node):
+            if isinstance(above, ast.ClassDef):
+                return above
+        return None
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
         """The simple statement that contains a node; None for a node in the header
@@ -373,7 +373,9 @@ class ParsedFile:
             ),
             None,
         )
-        return None if found is None or is_compound(found) else found
+        if found is None or is_compound(found):
+            return None
+        return found
 
     def block_of(self, statement: ast.AST) -> list[ast.stmt]:
         """The statements of the block that a statement is in."""
@@ -467,7 +469,9 @@ class ParsedFile:
             return None
         first, dot, rest = name.partition(".")
         known = self.imported.get(first)
-        return f"{known}{dot}{rest}" if known is not None else None
+        if known is None:
+            return None
+        return f"{known}{dot}{rest}"
 
     def free_name(self, *wanted: str) -> str:
         """Return the first name that the file does not use."""
@@ -484,11 +488,10 @@ class ParsedFile:
             return True
         if _assigns(statement, name):
             return False
-        reads = [
-            self.span(use)[0]
-            for use in names_in(function, name)
-            if self._is_read(use)
-        ]
+        reads = []
+        for use in names_in(function, name):
+            if self._is_read(use):
+                reads.append(self.span(use)[0])
         _, end = self.span(statement)
         loops = self.loops_around(statement)
         if not loops:
@@ -563,7 +566,9 @@ def dotted(node: ast.AST | None) -> str | None:
         return node.id
     if isinstance(node, ast.Attribute):
         before = dotted(node.value)
-        return f"{before}.{node.attr}" if before is not None else None
+        if before is None:
+            return None
+        return f"{before}.{node.attr}"
     return None
 
 
@@ -580,18 +585,19 @@ def default_of(function: Function, argument: ast.arg) -> ast.expr | None:
         return given.kw_defaults[given.kwonlyargs.index(argument)]
     positional = [*given.posonlyargs, *given.args]
     behind = positional.index(argument) - len(positional) + len(given.defaults)
-    return given.defaults[behind] if behind >= 0 else None
+    if behind >= 0:
+        return given.defaults[behind]
+    return None
 
 
 def bound_by_import(node: ast.AST) -> dict[str, str]:
     """Names that an import statement binds -> their full names; empty for other
     statements."""
     if isinstance(node, ast.Import):
-        short = {
-            alias.name.split(".")[0]: alias.name.split(".")[0]
-            for alias in node.names
-            if not alias.asname
-        }
+        short = {}
+        for alias in node.names:
+            if not alias.asname:
+                short[alias.name.split(".")[0]] = alias.name.split(".")[0]
         return {
             **short,
             **{alias.asname: alias.name for alias in node.names if alias.asname},

@@ -54,7 +54,9 @@ def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
         device = given.get("device", first)
         dtype = given.get("dtype", second)
         both = _owner_of(file, device, "device"), _owner_of(file, dtype, "dtype")
-        return both[0] if device is not dtype and both[0] == both[1] else None
+        if device is not dtype and both[0] == both[1]:
+            return both[0]
+        return None
     if len(node.args) + len(given) != 1 or not {"dtype", "other"}.issuperset(given):
         return None
     value = next(iter([*node.args, *given.values()]))
@@ -68,7 +70,9 @@ def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
         and "dtype" not in given
         and tensors != 1
     )
-    return file.written(value) if is_tensor else None
+    if is_tensor:
+        return file.written(value)
+    return None
 
 
 def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
@@ -78,11 +82,9 @@ def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
         and value.attr == name
         and file.meaning(value) is None
     )
-    return (
-        file.written(value.value)
-        if is_of_one and isinstance(value, ast.Attribute)
-        else None
-    )
+    if is_of_one and isinstance(value, ast.Attribute):
+        return file.written(value.value)
+    return None
 
 
 def _method_call(file: ParsedFile, node: ast.Call) -> tuple[int, int]:

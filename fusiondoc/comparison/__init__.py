@@ -131,7 +131,9 @@ class GroupByLines:
         """The outcome for the group: "one" group of B, "split", or "gone"."""
         if not self.b:
             return "gone"
-        return "one" if len(self.b) == 1 and not self.outside else "split"
+        if len(self.b) == 1 and not self.outside:
+            return "one"
+        return "split"
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,9 @@ class Comparison:
         """True if the coverage changed. If only one log has operators outside
         groups, only the number of operators in groups is compared."""
         a, b = self.a.coverage, self.b.coverage
-        return a != b if a.is_known == b.is_known else a.ops_fused != b.ops_fused
+        if a.is_known == b.is_known:
+            return a != b
+        return a.ops_fused != b.ops_fused
 
     @property
     def same(self) -> bool:
@@ -301,7 +305,9 @@ def _slower(c: Comparison) -> bool:
 
 
 def _registers(kernel: KernelRef | None) -> int:
-    return kernel.registers or 0 if kernel is not None else 0
+    if kernel is None:
+        return 0
+    return kernel.registers or 0
 
 
 def _coverage(c: Comparison) -> bool:
@@ -365,9 +371,10 @@ def reached(comparison: Comparison, word: str) -> bool:
     means new findings."""
     if word in WORDS:
         return WORDS[word][1](comparison)
-    came = [
-        change.finding for change in comparison.findings if change.change == "came"
-    ]
+    came = []
+    for change in comparison.findings:
+        if change.change == "came":
+            came.append(change.finding)
     if word in SEVERITIES:
         worse = SEVERITIES[: SEVERITIES.index(word) + 1]
         return any(finding.severity in worse for finding in came)
@@ -456,7 +463,9 @@ def counted_bytes(kernel: Kernel) -> float | None:
     # bytes.
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
     slowest = kernel.ms.max * kernel.gb_per_s.min * 1e6
-    return fastest if isclose(fastest, slowest, rel_tol=SAME_BYTES) else None
+    if isclose(fastest, slowest, rel_tol=SAME_BYTES):
+        return fastest
+    return None
 
 
 def total(kernels: Sequence[Kernel]) -> Spread | None:

@@ -73,11 +73,11 @@ class BenchComparison:
     def having(self, change: str) -> list[BenchChange]:
         """The rows with that change, without eager ones: those measure the
         machine."""
-        return [
-            row
-            for row in self.changes
-            if row.change == change and row.variant != VARIANTS[0]
-        ]
+        changes = []
+        for row in self.changes:
+            if row.change == change and row.variant != VARIANTS[0]:
+                changes.append(row)
+        return changes
 
 
 def compare_benches(
@@ -146,11 +146,10 @@ def compare_suites(
         for difference in found.environment:
             environment.setdefault(difference.name, difference)
     about = {"suite": (a.suite, b.suite), "sizes": (_sizes(a), _sizes(b))}
-    differing = [
-        BenchDifference(name, *values)
-        for name, values in about.items()
-        if len(set(values)) > 1
-    ]
+    differing = []
+    for name, values in about.items():
+        if len(set(values)) > 1:
+            differing.append(BenchDifference(name, *values))
     return BenchComparison(
         *names,
         (*differing, *environment.values()),
@@ -165,7 +164,9 @@ def _cases(suite: Suite) -> dict[str, Bench]:
 
 
 def _sizes(suite: Suite) -> str:
-    return "small" if suite.small else "full"
+    if suite.small:
+        return "small"
+    return "full"
 
 
 def ratio_of_medians(a: Measured, b: Measured) -> Ratio:
@@ -187,7 +188,9 @@ def ratio_of_medians(a: Measured, b: Measured) -> Ratio:
 def _change(ratio: Ratio, least: float) -> str:
     if not ratio.differs or 1 / (1 + least) < ratio.value < 1 + least:
         return NO_DIFFERENCE
-    return FASTER if ratio.value > 1 else SLOWER
+    if ratio.value > 1:
+        return FASTER
+    return SLOWER
 
 
 _Key = tuple[str, str, str, str]
@@ -200,11 +203,9 @@ def _timed(
     names = _interpreters(bench, first)
     for variant in bench.variants:
         for phase in variant.phases:
-            shape = (
-                bench.shapes[phase.shape]
-                if phase.shape < len(bench.shapes)
-                else None
-            )
+            shape = None
+            if phase.shape < len(bench.shapes):
+                shape = bench.shapes[phase.shape]
             inputs = shape.label if shape is not None else ", ".join(bench.inputs)
             yield (
                 (variant.name, names[variant.interpreter], phase.phase, inputs),
@@ -219,10 +220,10 @@ def _interpreters(bench: Bench, first: Bench) -> dict[str, str]:
     if len(mine) != len(theirs):
         return {label: label for label in mine}
     known = set(theirs)
-    return {
-        label: label if label in known else there
-        for label, there in zip(mine, theirs)
-    }
+    interpreters = {}
+    for label, there in zip(mine, theirs):
+        interpreters[label] = label if label in known else there
+    return interpreters
 
 
 def _labels(bench: Bench) -> list[str]:

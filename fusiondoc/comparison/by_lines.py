@@ -26,7 +26,9 @@ _Line = tuple[str, int]
 def groups_by_lines(a: Report, b: Report) -> tuple[GroupByLines, ...]:
     """Compare each group of A that has lines of the program, if one of the two
     reports is of torch.compile."""
-    return tuple(_by_lines(a, b)) if of_two_compilers(a, b) else ()
+    if of_two_compilers(a, b):
+        return tuple(_by_lines(a, b))
+    return ()
 
 
 def of_two_compilers(a: Report, b: Report) -> bool:
@@ -40,13 +42,17 @@ def without_those(
     """The changes of groups that no row covers: a row covers its group of A, and
     its groups of B as parts."""
     of_a = {row.a.id for row in rows}
-    of_b = {ref.id for row in rows for ref in row.b}
-    return tuple(
-        change
-        for change in changes
-        if not any(ref.id in of_a for ref in change.a)
-        and (change.a or not any(ref.id in of_b for ref in change.b))
-    )
+    of_b = set()
+    for row in rows:
+        for ref in row.b:
+            of_b.add(ref.id)
+    others = []
+    for change in changes:
+        if not any(ref.id in of_a for ref in change.a) and (
+            change.a or not any(ref.id in of_b for ref in change.b)
+        ):
+            others.append(change)
+    return tuple(others)
 
 
 def _by_lines(a: Report, b: Report) -> Iterator[GroupByLines]:
@@ -55,16 +61,14 @@ def _by_lines(a: Report, b: Report) -> Iterator[GroupByLines]:
         lines = _lines(group.nodes)
         if group.respecialises is not None or not lines:
             continue
-        there = [
-            one
-            for one in b.groups
-            if _is_counterpart(one, group) and lines & lines_of_b[one.id]
-        ]
-        outside = [
-            row
-            for row in b.unfused
-            if _has_phase(row, group) and lines & _lines([row])
-        ]
+        there = []
+        for one in b.groups:
+            if _is_counterpart(one, group) and lines & lines_of_b[one.id]:
+                there.append(one)
+        outside = []
+        for row in b.unfused:
+            if _has_phase(row, group) and lines & _lines([row]):
+                outside.append(row)
         yield GroupByLines(
             group_ref(group),
             tuple(map(group_ref, there)),
@@ -95,11 +99,10 @@ def boundaries_between(
     report: Report, groups: Collection[str]
 ) -> tuple[Boundary, ...]:
     """The boundaries between two of these groups, most bytes first."""
-    found = [
-        boundary
-        for boundary in report.boundaries
-        if boundary.producer.group in groups and boundary.consumer.group in groups
-    ]
+    found = []
+    for boundary in report.boundaries:
+        if boundary.producer.group in groups and boundary.consumer.group in groups:
+            found.append(boundary)
     return tuple(found[:MOST_BOUNDARIES])
 
 

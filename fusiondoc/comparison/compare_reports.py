@@ -60,9 +60,9 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         by_lines,
     )
     moved = sum(one.a.instances for one in by_lines if one.kind != "one")
-    same_groups = {
-        cluster.a[0].group.id: cluster.b[0].group.id for cluster in on_both_sides
-    }
+    same_groups = {}
+    for cluster in on_both_sides:
+        same_groups[cluster.a[0].group.id] = cluster.b[0].group.id
     return Comparison(
         a=_side(a),
         b=_side(b),

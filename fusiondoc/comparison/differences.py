@@ -84,4 +84,6 @@ def passes_differ(a: Report, b: Report) -> bool:
 def runs_of(report: Report) -> int | None:
     """Number of passes that the run was to make; None if it is not known."""
     options = report.target.options
-    return options.runs if options is not None else None
+    if options is None:
+        return None
+    return options.runs

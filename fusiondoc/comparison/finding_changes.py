@@ -62,10 +62,14 @@ def finding_changes(
 
 def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
     subjects = Subjects(report)
-    return [
-        _Found(finding, positions.of(side, finding.source), subjects.of(finding))
-        for finding in report.findings
-    ]
+    findings = []
+    for finding in report.findings:
+        findings.append(
+            _Found(
+                finding, positions.of(side, finding.source), subjects.of(finding)
+            )
+        )
+    return findings
 
 
 def _without_line(found: Sequence[_Found]) -> set[Subject]:
@@ -120,11 +124,10 @@ def fallback_changes(
         left_a, left_b, lambda row: (row.stage, group(row), row.error)
     )
     pairs += pair_equal(left_a, left_b, lambda row: (row.stage, group(row)))
-    changes = [
-        _fallback("count", before, other)
-        for before, other in pairs
-        if before.count_exact and other.count_exact and before.count != other.count
-    ]
+    changes = []
+    for before, other in pairs:
+        if before.count_exact and other.count_exact and before.count != other.count:
+            changes.append(_fallback("count", before, other))
     changes += [_fallback("came", None, row) for row in left_b]
     changes += [_fallback("gone", row, None) for row in left_a]
     return tuple(changes)

@@ -82,14 +82,13 @@ def _lasting(detail: object) -> Hashable:
     """A detail without positions, figures and the fuser, so that it is equal in all
     runs."""
     if dataclasses.is_dataclass(detail):
-        names = [
-            field.name
-            for field in dataclasses.fields(detail)
-            if field.name not in _OF_A_RUN
-        ]
+        names = []
+        for field in dataclasses.fields(detail):
+            if field.name not in _OF_A_RUN:
+                names.append(field.name)
         return tuple(_lasting(getattr(detail, name)) for name in names)
     if isinstance(detail, tuple):
         return tuple(map(_lasting, detail))
-    return (
-        None if isinstance(detail, int) and not isinstance(detail, bool) else detail
-    )
+    if isinstance(detail, int) and not isinstance(detail, bool):
+        return None
+    return detail

@@ -175,12 +175,12 @@ def _spans(items: Sequence[GroupInstance]) -> dict[str, tuple[int, int]]:
 def _kernels_of(
     items: Sequence[GroupInstance], known: dict[str, Kernel]
 ) -> list[Kernel]:
-    return [
-        known[name]
-        for item in items
-        for name in item.group.kernels
-        if name in known
-    ]
+    kernels = []
+    for item in items:
+        for name in item.group.kernels:
+            if name in known:
+                kernels.append(known[name])
+    return kernels
 
 
 def _kinds(cluster: Cluster, overlap: Overlap) -> list[str]:
@@ -204,9 +204,10 @@ def _made(
     because: tuple[UnfusedChange, ...] = (),
     speed: SpeedChange | None = None,
 ) -> GroupChange:
-    layers = [
-        item.layer for item in cluster.b or cluster.a if item.layer is not None
-    ]
+    layers = []
+    for item in cluster.b or cluster.a:
+        if item.layer is not None:
+            layers.append(item.layer)
     return GroupChange(
         tuple(kinds),
         _refs(cluster.a),
@@ -250,11 +251,11 @@ def other_work(cluster: Cluster) -> bool:
 
 
 def _tensors(item: GroupInstance) -> set[str]:
-    return {
-        _STRIDES.sub("", text)
-        for text in (*item.inputs, *item.outputs)
-        if "(" in text
-    }
+    tensors = set()
+    for text in (*item.inputs, *item.outputs):
+        if "(" in text:
+            tensors.add(_STRIDES.sub("", text))
+    return tensors
 
 
 _STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
@@ -262,6 +263,7 @@ _STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
 
 def _refs(items: Sequence[GroupInstance]) -> tuple[GroupRef, ...]:
     """The groups of one side of a change, in the order of its report."""
-    return tuple(
-        group_ref(item.group) for item in sorted(items, key=lambda item: item.index)
-    )
+    refs = []
+    for item in sorted(items, key=lambda item: item.index):
+        refs.append(group_ref(item.group))
+    return tuple(refs)

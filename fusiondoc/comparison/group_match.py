@@ -54,11 +54,10 @@ class PositionedNode:
     def elsewhere(self) -> bool:
         """Whether its line exists on the other side too: if two such lines differ,
         neither became the other."""
-        position = (
-            self.position
-            if self.position.token is not None and not self.position.weak
-            else self.user
-        )
+        if self.position.token is not None and not self.position.weak:
+            position = self.position
+        else:
+            position = self.user
         return position.aligned and not position.weak
 
 
@@ -93,10 +92,8 @@ def items_of(
         first = _item(len(items), group, position_of)
         layers = [instance.layer for instance in group.instances]
         layers += [None] * (group.count - len(layers))
-        items += [
-            replace(first, index=first.index + nth, layer=layer)
-            for nth, layer in enumerate(layers)
-        ]
+        for nth, layer in enumerate(layers):
+            items.append(replace(first, index=first.index + nth, layer=layer))
     return items
 
 
@@ -282,9 +279,10 @@ def _strong_keys(item: GroupInstance) -> list[Hashable]:
 def _weak_keys(item: GroupInstance) -> list[Hashable]:
     """Keys by names: the whole set of operators, and each operator that its line
     does not identify."""
-    single: list[Hashable] = [
-        node.key for node in item.nodes if node.strong is None
-    ]
+    single: list[Hashable] = []
+    for node in item.nodes:
+        if node.strong is None:
+            single.append(node.key)
     return [*single, ("", item.ops)]
 
 
@@ -320,11 +318,10 @@ _NEAR = 8
 
 
 def _position(item: GroupInstance) -> tuple[str, str, int, int]:
-    positions = [
-        split_source(node.node.source)
-        for node in item.nodes
-        if node.strong and node.node.source is not None
-    ]
+    positions = []
+    for node in item.nodes:
+        if node.strong and node.node.source is not None:
+            positions.append(split_source(node.node.source))
     file, line, _ = min(positions, default=("", 0, 0))
     return (item.group.phase or "", file.rpartition("/")[2], line, item.index)
 
@@ -373,11 +370,10 @@ def _join_parts(
     """Add a leftover group to the cluster whose other side contains its operators
     and has them to spare."""
     for left, whole, parts in ((left_b, "a", "b"), (left_a, "b", "a")):
-        changed = [
-            cluster
-            for cluster in clusters
-            if _spare(getattr(cluster, whole), getattr(cluster, parts))
-        ]
+        changed = []
+        for cluster in clusters:
+            if _spare(getattr(cluster, whole), getattr(cluster, parts)):
+                changed.append(cluster)
         keys: dict[Hashable, list[int]] = {}
         for index, cluster in enumerate(changed):
             for item in getattr(cluster, whole):
@@ -425,7 +421,9 @@ def _best_whole(
         )
         if share >= LEAST_SHARE and (best is None or share > best[0]):
             best = (share, cluster)
-    return best[1] if best else None
+    if best:
+        return best[1]
+    return None
 
 
 _MOST_WHOLES = 64
@@ -433,4 +431,8 @@ _MOST_WHOLES = 64
 
 def nodes_of(items: Sequence[GroupInstance]) -> list[PositionedNode]:
     """The operators of several groups."""
-    return [node for item in items for node in item.nodes]
+    nodes = []
+    for item in items:
+        for node in item.nodes:
+            nodes.append(node)
+    return nodes

@@ -45,11 +45,11 @@ def normalised(code: str) -> tuple[str, ...]:
             counts[stem] += 1
         return known
 
-    return tuple(
-        line
-        for line in (raw.strip() for raw in _VALUE.sub(rename, code).splitlines())
-        if line
-    )
+    lines = []
+    for line in (raw.strip() for raw in _VALUE.sub(rename, code).splitlines()):
+        if line:
+            lines.append(line)
+    return tuple(lines)
 
 
 @lru_cache(maxsize=8192)
@@ -59,10 +59,9 @@ def signature(code: str) -> str | None:
     found = _PARAMETERS.search(code)
     if found is None:
         return None
-    types = [
-        " ".join(part.split()[:-1])
-        for part in re.split(r",\s*(?![^<]*>)", found[1])
-    ]
+    types = []
+    for part in re.split(r",\s*(?![^<]*>)", found[1]):
+        types.append(" ".join(part.split()[:-1]))
     return ", ".join(sorted(types))
 
 

@@ -55,11 +55,15 @@ def match_kernels(
         return ties[id(kernel)]
 
     def same_code(kernel: Kernel) -> Hashable | None:
-        return (tied(kernel), normalised(kernel.code)) if kernel.code else None
+        if kernel.code:
+            return tied(kernel), normalised(kernel.code)
+        return None
 
     def same_work(kernel: Kernel) -> Hashable | None:
         work = _work(kernel) if not kernel.code else None
-        return (tied(kernel), work) if work is not None else None
+        if work is None:
+            return None
+        return tied(kernel), work
 
     left_a, left_b = list(a), list(b)
     pairs = pair_equal(left_a, left_b, same_code, content)
@@ -79,7 +83,9 @@ def match_kernels(
 
 
 def _code(kernel: Kernel) -> Hashable | None:
-    return normalised(kernel.code) if kernel.code else None
+    if kernel.code:
+        return normalised(kernel.code)
+    return None
 
 
 def _work(kernel: Kernel) -> Hashable | None:
@@ -121,7 +127,10 @@ def _alike(
     if not a or not b:
         return []
     if len(a) * len(b) <= _MOST_CANDIDATES:
-        wanted = [(i, j) for i in range(len(a)) for j in range(len(b))]
+        wanted = []
+        for i in range(len(a)):
+            for j in range(len(b)):
+                wanted.append((i, j))
     else:
         wanted = candidates(a, b, _rough_keys, _MOST_CANDIDATES)
     scored = []
@@ -166,7 +175,10 @@ def _score(first: Kernel, other: Kernel) -> float:
 def _remove(
     pairs: list[tuple[Kernel, Kernel]], left_a: list[Kernel], left_b: list[Kernel]
 ) -> list[tuple[Kernel, Kernel]]:
-    gone = {id(kernel) for pair in pairs for kernel in pair}
+    gone = set()
+    for pair in pairs:
+        for kernel in pair:
+            gone.add(id(kernel))
     for left in (left_a, left_b):
         left[:] = [kernel for kernel in left if id(kernel) not in gone]
     return pairs

@@ -137,9 +137,11 @@ def _without_doubles(marks: set[tuple[str, int]]) -> Marks:
     """The operators of a line; one without a column is left out if it is also there
     with a column."""
     with_column = {op for op, column in marks if column >= 0}
-    return frozenset(
-        mark for mark in marks if mark[1] >= 0 or mark[0] not in with_column
-    )
+    kept = set()
+    for mark in marks:
+        if mark[1] >= 0 or mark[0] not in with_column:
+            kept.add(mark)
+    return frozenset(kept)
 
 
 def _paired_files(

@@ -37,11 +37,10 @@ def nothing_in_common(a: Report, b: Report, matched: bool) -> str | None:
 def _operators(report: Report) -> Iterator[tuple[str, str, int]]:
     """Operator, file and line of the user's program, without operators of which
     only a line of a package is known."""
-    nodes = [
-        (node.op, node.user_source or node.source)
-        for group in report.groups
-        for node in group.nodes
-    ]
+    nodes = []
+    for group in report.groups:
+        for node in group.nodes:
+            nodes.append((node.op, node.user_source or node.source))
     rows = [(row.op, row.user_source or row.source) for row in report.unfused]
     for op, source in (*nodes, *rows):
         position = Source.parse(source)

@@ -58,7 +58,9 @@ _SAME: tuple[_Key, ...] = (
 
 def _moved(row: _Row) -> Hashable | None:
     """Key for code that moved."""
-    return row.kind if row.is_movable else None
+    if row.is_movable:
+        return row.kind
+    return None
 
 
 _OTHER_REASON: tuple[_Key, ...] = (
@@ -96,9 +98,10 @@ def unfused_changes(
         rows_a, _fused(b, 1, positions) if lacks_plans(b, a) else None
     ):
         changes.append((len(rows_b), _change("gone", row.row, None, row.left)))
-    return tuple(
-        change for _, change in sorted(changes, key=lambda numbered: numbered[0])
-    )
+    in_order = []
+    for _, change in sorted(changes, key=lambda numbered: numbered[0]):
+        in_order.append(change)
+    return tuple(in_order)
 
 
 def lacks_plans(report: Report, other: Report) -> bool:
@@ -108,16 +111,18 @@ def lacks_plans(report: Report, other: Report) -> bool:
 
 
 def _rows(report: Report, side: int, positions: Positions) -> list[_Row]:
-    return [
-        _Row(
-            row,
-            index,
-            positions.of(side, row.source),
-            positions.of(side, row.user_source),
-            row.count,
+    rows = []
+    for index, row in enumerate(report.unfused):
+        rows.append(
+            _Row(
+                row,
+                index,
+                positions.of(side, row.source),
+                positions.of(side, row.user_source),
+                row.count,
+            )
         )
-        for index, row in enumerate(report.unfused)
-    ]
+    return rows
 
 
 def _left_over(
@@ -136,11 +141,11 @@ def _left_over(
 
 def _fused(report: Report, side: int, positions: Positions) -> set[Hashable]:
     """The operators in groups, with their positions."""
-    return {
-        (node.op, positions.of(side, node.source).token)
-        for group in report.groups
-        for node in group.nodes
-    }
+    fused: set[Hashable] = set()
+    for group in report.groups:
+        for node in group.nodes:
+            fused.add((node.op, positions.of(side, node.source).token))
+    return fused
 
 
 def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:

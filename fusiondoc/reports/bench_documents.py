@@ -51,11 +51,9 @@ def as_markdown(timed: Timed) -> str:
 def _document(timed: Timed, full: bool = True) -> Document:
     if isinstance(timed, Bench):
         return bench_document(timed, full)
-    return (
-        suite_document(timed)
-        if isinstance(timed, Suite)
-        else two_benches_document(timed)
-    )
+    if isinstance(timed, Suite):
+        return suite_document(timed)
+    return two_benches_document(timed)
 
 
 COLUMNS = (
@@ -168,14 +166,14 @@ def _csv_rows(bench: Bench) -> Iterator[list[object]]:
 
 
 def _by_phase(found: ByPhase | None) -> list[int | None]:
-    return [found.forward, found.backward] if found is not None else [None, None]
+    if found is not None:
+        return [found.forward, found.backward]
+    return [None, None]
 
 
 def _parts(parts: Sequence[Part] | None) -> str | None:
     """Return milliseconds by kind of work, as a JSON object: the kinds differ
     between benches, so none is a column."""
-    return (
-        None
-        if parts is None
-        else json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)
-    )
+    if parts is None:
+        return None
+    return json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)

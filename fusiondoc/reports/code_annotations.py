@@ -125,11 +125,10 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
     suppressed findings. Environment notes (FD001, FD004), which are in the first
     lines of reports, are excluded."""
     shown = with_near_paths(replace(report, groups=(), programs=()))
-    found = [
-        broken_expectation(kept, one, report)
-        for kept, one in zip(report.expectations, shown.expectations)
-        if not one.holds
-    ]
+    found = []
+    for kept, one in zip(report.expectations, shown.expectations):
+        if not one.holds:
+            found.append(broken_expectation(kept, one, report))
     of_expectations = {one.code for one in report.expectations}
     found += [
         Problem(
@@ -193,7 +192,9 @@ def line_of_user(source: str | None, report: Report) -> Location | None:
     if position is None or not position.has_file or _of_a_package(position.file):
         return None
     file = relative(position.file, run_folder(report))
-    return None if Path(file).is_absolute() else Location(file, position.line)
+    if Path(file).is_absolute():
+        return None
+    return Location(file, position.line)
 
 
 def finding_location(
@@ -207,20 +208,26 @@ def finding_location(
     target = report.target.name or ""
     if report.target.capture and ".py" in target:
         return _whole(target[: target.rindex(".py") + 3])
-    evidence = (
-        next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
-    )
+    evidence = None
+    if isinstance(finding, Finding):
+        evidence = next(iter(finding.evidence), None)
     if evidence is None:
         name = report.target.capture or target.split(", ")[0]
-        return _whole(name) if name and not name.startswith("<") else None
-    return _whole(evidence.file) if not evidence.file.startswith("<") else None
+        if name and not name.startswith("<"):
+            return _whole(name)
+        return None
+    if evidence.file.startswith("<"):
+        return None
+    return _whole(evidence.file)
 
 
 def file_of_target(target: str | None) -> str | None:
     """Return the Python file of a target, in the repository; None for another
     target."""
     name = target or ""
-    return relative(name[: name.rindex(".py") + 3]) if ".py" in name else None
+    if ".py" in name:
+        return relative(name[: name.rindex(".py") + 3])
+    return None
 
 
 def _whole(path: str) -> Location:
@@ -390,16 +397,19 @@ def github_summary(report: Report) -> str:
     report = with_near_paths(report)
     share = covered(report, short_percent)
     each = each_rank(report)
-    whose, one = (
-        (f"{each.whose}: ", each.report) if each is not None else ("", report)
-    )
+    if each is not None:
+        whose, one = f"{each.whose}: ", each.report
+    else:
+        whose, one = "", report
     loose = sum(row.count for row in outside(one))
     sentence = f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
     if not report.groups:
         sentence = f"No fusion group, {count(loose, 'tensor operator')} outside"
-    sentence += f" ({share})" if share is not None else ""
+    if share is not None:
+        sentence += f" ({share})"
     fallbacks = report.times_fallen_back
-    sentence += f", {fallbacks} fallbacks" if fallbacks else ""
+    if fallbacks:
+        sentence += f", {fallbacks} fallbacks"
     lines = [
         f"### fusiondoc: {markdown(report.target.name or 'report')}",
         "",
@@ -411,9 +421,8 @@ def github_summary(report: Report) -> str:
             "",
             f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold.",
         ]
-    lines += (
-        ["", *plan_in_markdown(report)] if report.plan or report.plan_note else []
-    )
+    if report.plan or report.plan_note:
+        lines += ["", *plan_in_markdown(report)]
     if found:
         lines += [
             "",
@@ -460,15 +469,14 @@ def problems_of_models(checked: CheckedModels) -> list[Problem]:
     found = []
     for model in checked.models:
         if model.report is not None:
-            broken = [
-                problem
-                for problem in problems(model.report)
-                if problem.code == EXPECTATION
-            ]
-            found += [
-                one._replace(message=f"{model.section}: {one.message}")
-                for one in broken
-            ]
+            broken = []
+            for problem in problems(model.report):
+                if problem.code == EXPECTATION:
+                    broken.append(problem)
+            for one in broken:
+                found.append(
+                    one._replace(message=f"{model.section}: {one.message}")
+                )
         elif model.outcome is CheckOutcome.FAILED:
             file = file_of_target(model.target)
             where = Location(file, None) if file is not None else None
@@ -479,30 +487,30 @@ def problems_of_models(checked: CheckedModels) -> list[Problem]:
 
 def _code_quality(every: Sequence[Problem]) -> str:
     placed = [problem for problem in every if problem.in_a_line]
-    without = [
-        problem
-        for problem in every
-        if problem.location is not None and not problem.in_a_line
-    ]
+    without = []
+    for problem in every:
+        if problem.location is not None and not problem.in_a_line:
+            without.append(problem)
     if without:
         file = without[0].location.file if without[0].location is not None else ""
         placed.append(_summed_up(without)._replace(location=Location(file, 1)))
-    issues = [
-        {
-            "type": "issue",
-            "check_name": problem.code,
-            "description": problem.message
-            if problem.code != "summary"
-            else f"{problem.message}: {problem.advice}",
-            "categories": ["Performance"],
-            "severity": SEVERITY.get(problem.severity, "info"),
-            "fingerprint": print_,
-            "location": {
-                "path": problem.location.file,
-                "lines": {"begin": problem.location.line},
-            },
-        }
-        for problem, print_ in zip(placed, fingerprints(placed))
-        if problem.location is not None
-    ]
+    issues = []
+    for problem, print_ in zip(placed, fingerprints(placed)):
+        if problem.location is not None:
+            issues.append(
+                {
+                    "type": "issue",
+                    "check_name": problem.code,
+                    "description": problem.message
+                    if problem.code != "summary"
+                    else f"{problem.message}: {problem.advice}",
+                    "categories": ["Performance"],
+                    "severity": SEVERITY.get(problem.severity, "info"),
+                    "fingerprint": print_,
+                    "location": {
+                        "path": problem.location.file,
+                        "lines": {"begin": problem.location.line},
+                    },
+                }
+            )
     return in_json(json.dumps(issues, indent=2, ensure_ascii=False)) + "\n"

@@ -56,7 +56,9 @@ def as_text(
             width,
             colour,
         )
-        return text if blocks else plain(text)
+        if blocks:
+            return text
+        return plain(text)
     document = comparison_document(comparison, MOST_ON_A_TERMINAL)
     if detail is Detail.SUMMARY:
         document = replace(document, sections=())
@@ -87,9 +89,9 @@ def as_page(comparison: Comparison) -> str:
 def _picture(comparison: Comparison, name: str, side: Side) -> Picture:
     """Return the plan of a side with the most changes; if nothing changed, the plan
     with the most groups."""
-    report = (
-        comparison.reports[name == "B"] if comparison.reports is not None else None
-    )
+    report = None
+    if comparison.reports is not None:
+        report = comparison.reports[name == "B"]
     if report is None or not report.programs:
         return Picture(name, near(side.name))
     changed = _changed(comparison, name)
@@ -126,11 +128,10 @@ def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
     for group in mine.groups:
         every = nodes.get(group.id, [])
         alike = layers.get((group.ops, group.phase), ())
-        new = [
-            node
-            for node, instance in zip(every, group.instances)
-            if instance.layer not in alike
-        ]
+        new = []
+        for node, instance in zip(every, group.instances):
+            if instance.layer not in alike:
+                new.append(node)
         is_known = len(every) == len(group.instances) and len(new) == often.get(
             group.id
         )

@@ -120,18 +120,17 @@ def _to_do(section: Section) -> Iterator[str]:
         if isinstance(block, ChangeList):
             yield f"<ol>{''.join(map(_step, block.rows))}</ol>"
         elif isinstance(block, Sentences):
-            yield from (_line("div", text) for text in block.lines)
+            for text in block.lines:
+                yield _line("div", text)
         elif isinstance(block, Command):
             yield from _command(block)
 
 
 def _step(step: ListedChange) -> str:
     lines = [_line("b", ": ".join(part for part in (step.text, step.gain) if part))]
-    lines += [
-        _line("div", text)
-        for text in (step.unlocks, step.position, step.note, step.proof)
-        if text
-    ]
+    for text in (step.unlocks, step.position, step.note, step.proof):
+        if text:
+            lines.append(_line("div", text))
     lines += [_line("pre", code) for code in (step.diff, step.code) if code]
     if step.command is not None:
         lines += _command(step.command)
@@ -167,11 +166,11 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> st
         lines.append(
             _row("td", (f"and {count(len(rows) - MOST_ROWS, 'more row')}",))
         )
-    caption = (
-        f'<caption style="{_CELL};font-weight:bold">{_safe(heading)}</caption>'
-        if heading
-        else ""
-    )
+    caption = ""
+    if heading:
+        caption = (
+            f'<caption style="{_CELL};font-weight:bold">{_safe(heading)}</caption>'
+        )
     return f'<div style="overflow-x:auto"><table>{caption}{"".join(lines)}</table></div>'
 
 

@@ -220,9 +220,8 @@ def _wrong(phase: BenchPhase, shapes: int) -> str | None:
     outside its interval, an index of no shape); None if there is none."""
     ratio = phase.ratio
     spans = [("ms", phase.ms.low, phase.ms.median, phase.ms.high)]
-    spans += (
-        [("ratio", ratio.low, ratio.value, ratio.high)] if ratio is not None else []
-    )
+    if ratio is not None:
+        spans.append(("ratio", ratio.low, ratio.value, ratio.high))
     for what, low, value, high in spans:
         if not 1e-9 < low <= value <= high < 1e12:
             return f"its {what} is {value:g} ({low:g} to {high:g}), as nothing that was timed"
@@ -250,9 +249,9 @@ def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> An
 def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageError:
     found = _SCHEMA.match(schema) if isinstance(schema, str) else None
     kind, _, known = wanted.rpartition("/")
-    written = (
-        whole_number(found[2]) if found is not None and found[1] == kind else None
-    )
+    written = None
+    if found is not None and found[1] == kind:
+        written = whole_number(found[2])
     if written is not None and written > (whole_number(known) or 0):
         return UsageError(
             f"{name} was written by a newer fusiondoc ({schema}; this one reads {wanted})",
@@ -270,11 +269,10 @@ def _dataclass(kind: type) -> Reader:
     types = field_types(kind)
     kept = [f for f in fields(kind) if f.init and f.metadata.get("json", True)]
     readers = [(f.name, _reader(types[f.name])) for f in kept]
-    needed = {
-        f.name
-        for f in kept
-        if f.default is MISSING and f.default_factory is MISSING
-    }
+    needed = set()
+    for f in kept:
+        if f.default is MISSING and f.default_factory is MISSING:
+            needed.add(f.name)
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -301,7 +299,9 @@ def _reader(kind: Any) -> Reader:
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
     if is_union(kind):
-        return _variant(variants(kind)) if variants(kind) else _or_none(parts)
+        if variants(kind):
+            return _variant(variants(kind))
+        return _or_none(parts)
     if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
         return _sequence(_reader(parts[0]))
     if of is tuple:
@@ -341,11 +341,9 @@ def _variant(kinds: Mapping[str, type]) -> Reader:
             isinstance(value, dict) and isinstance(value.get("kind"), str)
         ):
             raise _Damaged("is not an object with a kind")
-        return (
-            readers[value["kind"]](value)
-            if value and value["kind"] in readers
-            else None
-        )
+        if value and value["kind"] in readers:
+            return readers[value["kind"]](value)
+        return None
 
     return read
 

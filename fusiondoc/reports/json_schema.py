@@ -217,11 +217,10 @@ def text(document: str) -> str:
 
 def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
     docs = _texts_behind_fields(kind)
-    types = {
-        f.name: field_types(kind)[f.name]
-        for f in fields(kind)
-        if f.metadata.get("json", True)
-    }
+    types = {}
+    for f in fields(kind):
+        if f.metadata.get("json", True):
+            types[f.name] = field_types(kind)[f.name]
     for name in DERIVED.get(kind.__name__, ()):
         types[name] = property_type(kind, name)
         docs[name] = _prose(inspect.getdoc(getattr(kind, name)))
@@ -264,7 +263,9 @@ def _shape(
     if of is Literal:
         return {"enum": list(parts)}
     if kind in _PLAIN:
-        return {**limits} if "enum" in limits else {**_PLAIN[kind], **limits}
+        if "enum" in limits:
+            return {**limits}
+        return {**_PLAIN[kind], **limits}
     if issubclass(kind, Enum):
         return {"enum": [one.value for one in kind]}
     return _reference(kind, definitions)
@@ -292,9 +293,10 @@ def _reference(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         shape = _object(kind, definitions)
         about = _prose((inspect.getdoc(kind) or "").split("\n\n")[0])
         # The docstring of a dataclass without one is its signature.
-        described = (
-            {} if about.startswith(f"{kind.__name__}(") else {"description": about}
-        )
+        if about.startswith(f"{kind.__name__}("):
+            described = {}
+        else:
+            described = {"description": about}
         definitions[kind.__name__] = {**described, **shape}
     return {"$ref": f"#/$defs/{kind.__name__}"}
 

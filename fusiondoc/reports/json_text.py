@@ -123,20 +123,25 @@ def text_of(value: Any, margin: str = "\n") -> str:
         return simple(value)
     inner = margin + "  "
     if kind is tuple:
-        return _sequence_text(value, inner, margin) if value else "[]"
+        if value:
+            return _sequence_text(value, inner, margin)
+        return "[]"
     written = _written(kind)
     if written is not None:
         parts = _fields_text(value, written, inner)
-        return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
+        if parts:
+            return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}"
+        return "{}"
     if isinstance(value, Enum):
         return text_of(value.value, margin)
     if isinstance(value, abc.Mapping):
         items = {str(key): item for key, item in value.items()}
-        parts = [
-            f"{encode_basestring(key)}: {text_of(item, inner)}"
-            for key, item in items.items()
-        ]
-        return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
+        parts = []
+        for key, item in items.items():
+            parts.append(f"{encode_basestring(key)}: {text_of(item, inner)}")
+        if parts:
+            return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}"
+        return "{}"
     if isinstance(value, abc.Sequence) and not isinstance(value, str):
         return _sequence_text(value, inner, margin)
     return json.dumps(value, ensure_ascii=False)
@@ -159,10 +164,11 @@ def _evidence_text(lines: Sequence[Evidence], inner: str, margin: str) -> str:
     """Return the text of lines of logs, which are most of a report."""
     deeper = inner + "  "
     files = {one.file for one in lines}
-    begins = {
-        file: f'{{{deeper}"file": {encode_basestring(file)},{deeper}"line": '
-        for file in files
-    }
+    begins = {}
+    for file in files:
+        begins[file] = (
+            f'{{{deeper}"file": {encode_basestring(file)},{deeper}"line": '
+        )
     between = f"{inner}}},{inner}"
     return f"[{inner}{between.join([f'{begins[one.file]}{one.line}' for one in lines])}{inner}}}{margin}]"
 

@@ -95,9 +95,10 @@ def _cases(suite: Element, report: Report, names: _Names) -> None:
             name=names.of(group, _clean(one.expected)),
         )
         if not one.holds:
-            position = (
-                f"{one.file}:{one.line}" if one.line is not None else one.file
-            )
+            if one.line is not None:
+                position = f"{one.file}:{one.line}"
+            else:
+                position = one.file
             lines = [
                 *([one.source] if one.source is not None else []),
                 *([position] if one.code is None else []),
@@ -121,7 +122,9 @@ class _Names:
 
     def of(self, group: str, name: str) -> str:
         number = self._repeats.number(group, name)
-        return name if number == 1 else f"{name} ({number})"
+        if number == 1:
+            return name
+        return f"{name} ({number})"
 
 
 def _findings(suites: Element, report: Report) -> None:

@@ -61,19 +61,20 @@ def _dump_of_code(name: str, code: str) -> str:
         if name.startswith(begin):
             return option
     # cuda_full has the runtime's headers before the output of cuda_kernel.
-    return (
-        "cuda_kernel"
-        if code.lstrip().startswith(("__global__", "//"))
-        else "cuda_full"
-    )
+    if code.lstrip().startswith(("__global__", "//")):
+        return "cuda_kernel"
+    return "cuda_full"
 
 
 def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:
     """Return the requested dumps of a kernel, in the order of the request."""
     have = texts(kernel)
-    return tuple(
-        dump for option in options for dump in have if dump.option == option
-    )
+    dumps = []
+    for option in options:
+        for dump in have:
+            if dump.option == option:
+                dumps.append(dump)
+    return tuple(dumps)
 
 
 def present(kernels: Iterable[Kernel]) -> list[str]:
@@ -122,11 +123,10 @@ def choose(
     Raises:
         UsageError: there is no such kernel or group.
     """
-    kernels = [
-        k
-        for k in report.kernels
-        if not names or any(_named(k, name) for name in names)
-    ]
+    kernels = []
+    for k in report.kernels:
+        if not names or any(_named(k, name) for name in names):
+            kernels.append(k)
     for name in names:
         if not any(_named(kernel, name) for kernel in report.kernels):
             raise _unknown_kernel(name, report)
@@ -147,9 +147,9 @@ def narrowed(
     shown = []
     for kernel in kernels:
         dumps = chosen(kernel, options)
-        code = (
-            kernel.code if any(dump.text == kernel.code for dump in dumps) else None
-        )
+        code = None
+        if any(dump.text == kernel.code for dump in dumps):
+            code = kernel.code
         # Code that is in no dump is in `code` alone, as in the report of parse.
         own = {dump.option for dump in kernel.dumps}
         shown.append(

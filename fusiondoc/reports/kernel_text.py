@@ -50,16 +50,16 @@ def _table(
         return
     table = on_terminal(kernel_table(report, kernels))
     yield drawn_block(table, width)
-    yield from (Text(line, style="dim") for line in legend_of(kernels))
+    for line in legend_of(kernels):
+        yield Text(line, style="dim")
     shown = {table.columns[number].head for number in fitting(table, width)}
     groups = {group.id: group for group in report.groups}
     described: dict[str, str] = {}
     for kernel in kernels:
-        owners = [
-            groups[identifier]
-            for identifier in kernel.groups
-            if identifier in groups
-        ]
+        owners = []
+        for identifier in kernel.groups:
+            if identifier in groups:
+                owners.append(groups[identifier])
         lines = [_needs(kernel, shown), *_of_groups(kernel, owners, described)]
         if any(lines):
             yield Text("")
@@ -124,16 +124,14 @@ def _needs(kernel: Kernel, shown: Collection[str]) -> str:
 
 def _in_words(kernel: Kernel) -> Iterator[tuple[str, object, str]]:
     """Yield a column of the table, its value, and the value in words."""
-    spilled = (
-        f"{kernel.spill_bytes:,} bytes spilled"
-        if kernel.spill_bytes
-        else "no spills"
-    )
-    shared = (
-        f"{kernel.smem_bytes:,} bytes of shared memory"
-        if kernel.smem_bytes
-        else "no shared memory"
-    )
+    if kernel.spill_bytes:
+        spilled = f"{kernel.spill_bytes:,} bytes spilled"
+    else:
+        spilled = "no spills"
+    if kernel.smem_bytes:
+        shared = f"{kernel.smem_bytes:,} bytes of shared memory"
+    else:
+        shared = "no shared memory"
     yield (
         "computed by",
         kernel.implementation,
@@ -187,7 +185,9 @@ def _dumps(
 
 def _where(dump: Dump) -> str:
     first = next(iter(dump.evidence), None)
-    return f" ({first.file}:{first.line})" if first is not None else ""
+    if first is None:
+        return ""
+    return f" ({first.file}:{first.line})"
 
 
 _COLOURS = {"k": 34, "t": 36, "s": 33, "m": 36, "c": 90}

@@ -126,9 +126,11 @@ def _head(report: Report) -> Iterable[str]:
     yield _text(", ".join([*machine(report), fuser(report)])[:500])
     for one in speedups(report)[:8]:
         yield f"\n{one.verdict} ({_text(one.text)})"
-    rates = sorted(
-        k.gb_per_s.median for k in report.kernels if k.gb_per_s is not None
-    )
+    rates = []
+    for k in report.kernels:
+        if k.gb_per_s is not None:
+            rates.append(k.gb_per_s.median)
+    rates.sort()
     if rates:
         shares = [
             share
@@ -150,9 +152,10 @@ def _head(report: Report) -> Iterable[str]:
 def plan_in_markdown(report: Report) -> list[str]:
     """Return the plan as lines of GitHub-flavoured Markdown, for comments and job
     summaries; empty without a plan."""
-    lines = [
-        line
-        for section in shown([plan(report)], Formats.MARKDOWN)
-        for line in blocks_of(section, LIMIT)
-    ]
-    return [f"**{_text(plan(report).title)}**", "", *lines[:-1]] if lines else []
+    lines = []
+    for section in shown([plan(report)], Formats.MARKDOWN):
+        for line in blocks_of(section, LIMIT):
+            lines.append(line)
+    if lines:
+        return [f"**{_text(plan(report).title)}**", "", *lines[:-1]]
+    return []

@@ -73,11 +73,10 @@ def _families(figures: Mapping[str, Mapping[str, float]]) -> str:
 def _lines(figures: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     for name, meaning in _MEANINGS.items():
         family = f"fusiondoc_{name}"
-        samples = [
-            f"{family}{labels} {found[name]}"
-            for labels, found in figures.items()
-            if name in found
-        ]
+        samples = []
+        for labels, found in figures.items():
+            if name in found:
+                samples.append(f"{family}{labels} {found[name]}")
         if samples:
             yield f"# TYPE {family} gauge"
             yield f"# HELP {family} {meaning}"
@@ -94,10 +93,13 @@ def _labels(
         **{name: environment.get(name) for name in _LABELS},
     }
     known["commit"] = known["commit"] or commit
-    given = [
-        f'{name}="{_escaped(value)}"' for name, value in known.items() if value
-    ]
-    return "{" + ",".join(given) + "}" if given else ""
+    given = []
+    for name, value in known.items():
+        if value:
+            given.append(f'{name}="{_escaped(value)}"')
+    if given:
+        return "{" + ",".join(given) + "}"
+    return ""
 
 
 def _escaped(value: str) -> str:

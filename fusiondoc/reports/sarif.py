@@ -65,10 +65,9 @@ def of_models(checked: CheckedModels) -> str:
 
 def _run(found: Sequence[Problem]) -> dict[str, Any]:
     codes = sorted({problem.code for problem in found})
-    results = [
-        _result(problem, codes.index(problem.code), print_)
-        for problem, print_ in zip(found, fingerprints(found))
-    ]
+    results = []
+    for problem, print_ in zip(found, fingerprints(found)):
+        results.append(_result(problem, codes.index(problem.code), print_))
     driver = {
         "name": "fusiondoc",
         "semanticVersion": __version__,
@@ -92,17 +91,15 @@ _TITLES = {"run": "A model could not be run"}
 
 def _rule(code: str) -> dict[str, Any]:
     known = CODES.get(code)
-    title = (
-        known.title
-        if known
-        else _TITLES.get(code, "A fusion expectation is broken")
-    )
+    if known:
+        title = known.title
+    else:
+        title = _TITLES.get(code, "A fusion expectation is broken")
     level = known.severity if known else "error"
-    more = (
-        f"fusiondoc explain {code}"
-        if known
-        else "The expectation is in the file given with --expect."
-    )
+    if known:
+        more = f"fusiondoc explain {code}"
+    else:
+        more = "The expectation is in the file given with --expect."
     if code == PLAN:
         title, level, more = (
             "What to change first",
@@ -135,11 +132,10 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
     if problem.edits:
         result["fixes"] = [_fix(problem)]
     if problem.suppressed_by is not None:
-        kind = (
-            "inSource"
-            if problem.suppressed_by.startswith("comment")
-            else "external"
-        )
+        if problem.suppressed_by.startswith("comment"):
+            kind = "inSource"
+        else:
+            kind = "external"
         result["suppressions"] = [
             {"kind": kind, "justification": problem.suppressed_by}
         ]
@@ -159,9 +155,9 @@ def apart(changes: Sequence[Problem]) -> list[Problem]:
             found.append(change)
             continue
         first = shared[0]
-        both = (
-            together(found[first].edits, change.edits) if len(shared) == 1 else None
-        )
+        both = None
+        if len(shared) == 1:
+            both = together(found[first].edits, change.edits)
         name = f"({first + 1} of {len(changes)})"
         if both is not None:
             found[first] = found[first]._replace(edits=both)
@@ -189,11 +185,10 @@ def together(
             made[edit.file, edit.line] = edit
         elif "" in (edit.after, other.after):
             gone, kept = (edit, other) if edit.after == "" else (other, edit)
-            moved = [
-                key
-                for key, one in made.items()
-                if gone.before in one.after.split("\n")
-            ]
+            moved = []
+            for key, one in made.items():
+                if gone.before in one.after.split("\n"):
+                    moved.append(key)
             moved = [key for key in moved if key != (gone.file, gone.line)]
             if kept.after != "" and len(moved) != 1:
                 return None
@@ -250,17 +245,20 @@ def _fix(problem: Problem) -> dict[str, Any]:
             "insertedContent": {"text": edit.after},
         }
         files.setdefault(edit.file, []).append(replacement)
-    changes = [
-        {"artifactLocation": _artifact(file), "replacements": replacements}
-        for file, replacements in files.items()
-    ]
+    changes = []
+    for file, replacements in files.items():
+        changes.append(
+            {"artifactLocation": _artifact(file), "replacements": replacements}
+        )
     return {"description": {"text": problem.message}, "artifactChanges": changes}
 
 
 def _artifact(file: str) -> dict[str, Any]:
     outside = Path(file).is_absolute()
     uri = ("file://" if outside else "") + quote(file, errors="replace")
-    return {"uri": uri} if outside else {"uri": uri, "uriBaseId": "%SRCROOT%"}
+    if outside:
+        return {"uri": uri}
+    return {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
 def _location(location: Location) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def as_page(survey: Survey) -> str:
 
 def _rows(survey: Survey, table: str) -> tuple[list[str], list[list[Any]]]:
     names = [one.name for one in fields(TABLES[table])]
-    rows = [
-        [getattr(row, name) for name in names] for row in getattr(survey, table)
-    ]
+    rows = []
+    for row in getattr(survey, table):
+        rows.append([getattr(row, name) for name in names])
     return names, rows
 
 
@@ -89,9 +89,10 @@ def as_parquet(survey: Survey, table: str) -> bytes:
     types = []
     for one in fields(TABLES[table]):
         kind = str(one.type).partition(" |")[0]
-        types.append(
-            arrow.list_(arrow.string()) if kind.startswith("tuple") else kinds[kind]
-        )
+        if kind.startswith("tuple"):
+            types.append(arrow.list_(arrow.string()))
+        else:
+            types.append(kinds[kind])
     columns = []
     for at, kind in enumerate(types):
         values = [row[at] for row in rows]

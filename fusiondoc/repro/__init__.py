@@ -106,12 +106,12 @@ class ReproRecipe:
 
     def undefined(self) -> frozenset[str]:
         """The values that are undefined tensors."""
-        return frozenset(
-            name
-            for step in self.steps
-            if step.kind == DEFINED
-            for name in step.inputs
-        )
+        names = set()
+        for step in self.steps:
+            if step.kind == DEFINED:
+                for name in step.inputs:
+                    names.add(name)
+        return frozenset(names)
 
     def random_outputs(self) -> tuple[int, ...]:
         """The outputs that depend on a random operator, by number."""
@@ -147,12 +147,12 @@ class ReproRecipe:
 
 def uses(steps: Iterable[ReproStep], name: str) -> list[tuple[ReproStep, int]]:
     """The steps that use a value, each with the index of the argument."""
-    return [
-        (step, i)
-        for step in steps
-        for i, input_ in enumerate(step.inputs)
-        if input_ == name
-    ]
+    readers = []
+    for step in steps:
+        for i, input_ in enumerate(step.inputs):
+            if input_ == name:
+                readers.append((step, i))
+    return readers
 
 
 DTYPES = {
@@ -213,7 +213,9 @@ def ir_type(text: str) -> str:
     while inner.endswith(("[]", "?")):
         cut = 2 if inner.endswith("[]") else 1
         inner, tail = inner[:-cut], inner[-cut:] + tail
-    return "Tensor" + tail if isinstance(parse_type(inner), TensorType) else text
+    if isinstance(parse_type(inner), TensorType):
+        return "Tensor" + tail
+    return text
 
 
 def tensor_input(
@@ -283,7 +285,9 @@ def fill(dtype: str, name: str, steps: Sequence[ReproStep]) -> str:
     positive = any(
         _wanted(step, index) is Fit.POSITIVE for step, index in uses(steps, name)
     )
-    return "positive" if positive else "normal"
+    if positive:
+        return "positive"
+    return "normal"
 
 
 def scalar_input(
@@ -320,7 +324,9 @@ def _fitting(step: ReproStep, index: int, types: Mapping[str, str]) -> object:
     sizes = _sizes_of(types.get(step.outputs[0][0], "")) if step.outputs else None
     if wanted is Fit.SIZES:
         return sizes
-    return sizes[-1:] if wanted is Fit.LAST_SIZE and sizes else None
+    if wanted is Fit.LAST_SIZE and sizes:
+        return sizes[-1:]
+    return None
 
 
 def _sizes_of(text: str) -> list[int] | None:
@@ -353,11 +359,9 @@ def tensor_constant(name: str, type_: str, text: str) -> Input | None:
                 r"-?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|inf|nan)",
                 text[: shown.start()],
             )
-            data = (
-                tuple(float(value) for value in numbers)
-                if len(numbers) == size[0]
-                else None
-            )
+            data = None
+            if len(numbers) == size[0]:
+                data = tuple(float(value) for value in numbers)
         spec = TensorSpec(
             dtype, size, None, False, "cpu", "normal", data, constant=True
         )
@@ -373,9 +377,8 @@ def tensor_constant(name: str, type_: str, text: str) -> Input | None:
             return None
         assert isinstance(made.spec, TensorSpec)
         spec = replace(made.spec, constant=True, requires_grad=False)
-    note = (
-        None
-        if data is not None
-        else "a constant whose values the log does not print"
-    )
+    if data is not None:
+        note = None
+    else:
+        note = "a constant whose values the log does not print"
     return Input(name, type_, spec, note)

@@ -61,9 +61,10 @@ def run_file(
             "files run on Linux and macOS only: this system has no process groups",
             "Write the file without --minimise, and run it yourself.",
         )
-    environment = {
-        name: value for name, value in os.environ.items() if name not in _SILENT
-    }
+    environment = {}
+    for name, value in os.environ.items():
+        if name not in _SILENT:
+            environment[name] = value
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         log = Path(folder) / "log"
         command = [str(python), "-u", str(file), *arguments]
@@ -157,25 +158,29 @@ def short(message: str) -> str:
     compiler = _COMPILER.search(message)
     if compiler is not None:
         return f"CUDA NVRTC compile error: {compiler[1]}"
-    return lines[0][:300] if lines else ""
+    if lines:
+        return lines[0][:300]
+    return ""
 
 
 def _message(after: str) -> str:
     """The text of the last exception; the interpreter of TorchScript wraps the
     original in its own."""
     starts = list(_ERROR.finditer(after))
-    return after[starts[-1].end() :] if starts else _last_line(after)
+    if starts:
+        return after[starts[-1].end() :]
+    return _last_line(after)
 
 
 def _sort(text: str) -> str:
     """The kind of a mismatch, without its figures."""
-    return (
-        "values"
-        if "largest difference" in text
-        else re.sub(r"-?\d[\d.e+-]*", "0", text)
-    )
+    if "largest difference" in text:
+        return "values"
+    return re.sub(r"-?\d[\d.e+-]*", "0", text)
 
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.strip().split("\n") if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"
+    if lines:
+        return lines[-1][:300]
+    return "it printed nothing"

@@ -111,10 +111,11 @@ class RecipeSearch:
             if len(steps) < 2:
                 return
             parts = min(parts, len(steps))
-            chunks = [
-                steps[i * len(steps) // parts : (i + 1) * len(steps) // parts]
-                for i in range(parts)
-            ]
+            chunks = []
+            for i in range(parts):
+                chunks.append(
+                    steps[i * len(steps) // parts : (i + 1) * len(steps) // parts]
+                )
             if any(self._keep(chunk) for chunk in chunks):
                 parts = 2
             elif parts > 2 and any(
@@ -151,7 +152,9 @@ class RecipeSearch:
 
 
 def _hashable(spec: TensorSpec | ScalarSpec) -> TensorSpec | ScalarSpec:
-    return ScalarSpec(repr(spec.value)) if isinstance(spec, ScalarSpec) else spec
+    if isinstance(spec, ScalarSpec):
+        return ScalarSpec(repr(spec.value))
+    return spec
 
 
 def _size(recipe: ReproRecipe) -> str:

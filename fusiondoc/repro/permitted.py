@@ -218,11 +218,10 @@ def _check_name(name: str) -> None:
 
 def _check_input(input_: Input) -> None:
     spec = input_.spec
-    sound = (
-        _sound_tensor(spec)
-        if isinstance(spec, TensorSpec)
-        else _sound_value(spec.value)
-    )
+    if isinstance(spec, TensorSpec):
+        sound = _sound_tensor(spec)
+    else:
+        sound = _sound_value(spec.value)
     if not sound:
         raise _refused(
             f"%{input_.name} : {_short(input_.type)} is not a tensor, number or word that can be made"
@@ -257,7 +256,9 @@ def _sound_value(value: object) -> bool:
 
 def _short(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."
+    if len(line) <= _SHOWN:
+        return line
+    return line[:_SHOWN] + "..."
 
 
 def _refused(why: str) -> UsageError:

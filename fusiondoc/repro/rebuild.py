@@ -185,15 +185,16 @@ def _python_value(node: Node) -> object:
         raise LookupError(text)
     if text.startswith("annotate("):
         return []
-    value: object = (
-        float(text)
-        if text.lstrip("-") in ("inf", "nan")
-        else ast.literal_eval(text)
-    )
+    if text.lstrip("-") in ("inf", "nan"):
+        value: object = float(text)
+    else:
+        value = ast.literal_eval(text)
     if kind == "bool":
         return bool(value)
     if kind == "bool[]":
-        return [bool(item) for item in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [bool(item) for item in value]
+        return value
     return value
 
 
@@ -221,11 +222,10 @@ def _in_print(
     dump = parse_dump(shown.lines)
     plan = summarise(dump).plan
     body = tuple((node.op, node.source) for node in group.nodes)
-    same = [
-        printed
-        for printed in plan.every_group()
-        if printed.body == body and printed.inputs == group.inputs
-    ]
+    same = []
+    for printed in plan.every_group():
+        if printed.body == body and printed.inputs == group.inputs:
+            same.append(printed)
     if not same:
         return None
     nearest = min(same, key=lambda printed: abs(shown.first + printed.line - line))
@@ -371,18 +371,16 @@ class _Rebuild:
         self.steps.append(
             ReproStep(outputs, kind, attributes, tuple(inputs), node.source)
         )
-        masks = (
-            [self.masks[name] for name in inputs if name in self.masks]
-            if "_backward" in kind
-            else []
-        )
+        masks = []
+        if "_backward" in kind:
+            masks = [self.masks[name] for name in inputs if name in self.masks]
         if masks and len(masks[0]) == len(outputs):
             # output_mask of native_layer_norm_backward and its like: no such
             # gradient is computed.
             requested = zip(outputs, masks[0])
-            self.undefined.update(
-                name for (name, _), value in requested if value in ("False", "0")
-            )
+            for (name, _), value in requested:
+                if value in ("False", "0"):
+                    self.undefined.add(name)
 
     def output(self, name: str) -> str:
         """The value that the file returns for an output of the group."""
@@ -420,11 +418,10 @@ class _Rebuild:
                 "its sizes are worked out at run time, and its type does not contain them",
             )
         else:
-            text = (
-                f"[{', '.join(map(str, sizes))}]"
-                if sizes
-                else "annotate(List[int], [])"
-            )
+            if sizes:
+                text = f"[{', '.join(map(str, sizes))}]"
+            else:
+                text = "annotate(List[int], [])"
             given = (inputs[0], self.value("int[]", text), *inputs[2:])
             self.step(node, stand_ins()[node.kind], "", given)
 
@@ -538,8 +535,15 @@ def rebuild(
 
 def _untaken(steps: Sequence[ReproStep]) -> list[str]:
     """The results of operators that no step uses."""
-    taken = {name for step in steps for name in step.inputs}
-    results = [name for step in steps if step.operator for name, _ in step.outputs]
+    taken = set()
+    for step in steps:
+        for name in step.inputs:
+            taken.add(name)
+    results = []
+    for step in steps:
+        if step.operator:
+            for name, _ in step.outputs:
+                results.append(name)
     return [name for name in results if name not in taken]
 
 
@@ -552,10 +556,15 @@ def _missing(
     defined.update(constant.name for constant in work.constants)
     for step in work.steps:
         defined.update(name for name, _ in step.outputs)
-    taken = [name for step in work.steps for name in step.inputs]
-    return [
-        name for name in dict.fromkeys([*taken, *outputs]) if name not in defined
-    ]
+    taken = []
+    for step in work.steps:
+        for name in step.inputs:
+            taken.append(name)
+    missing = []
+    for name in dict.fromkeys([*taken, *outputs]):
+        if name not in defined:
+            missing.append(name)
+    return missing
 
 
 def _inputs(
@@ -597,7 +606,9 @@ def _inputs(
 
 def _hint(hints: Sequence[str], number: int) -> tuple[int | None, ...] | None:
     tensor = parse_type(hints[number]) if number < len(hints) else None
-    return tensor.sizes if isinstance(tensor, TensorType) else None
+    if isinstance(tensor, TensorType):
+        return tensor.sizes
+    return None
 
 
 def _largest(found: PrintedGroup) -> tuple[int | None, ...] | None:

@@ -27,13 +27,12 @@ def exposing_all(recipe: ReproRecipe) -> ReproRecipe:
     """The recipe with every value of an operator as an output: run once, it prints
     all values."""
     undefined = recipe.undefined()
-    names = [
-        n
-        for step in recipe.steps
-        if step.operator
-        for n, _ in step.outputs
-        if n not in undefined
-    ]
+    names = []
+    for step in recipe.steps:
+        if step.operator:
+            for n, _ in step.outputs:
+                if n not in undefined:
+                    names.append(n)
     return replace(recipe, outputs=tuple(names))
 
 
@@ -56,10 +55,13 @@ def described_values(
 
 def _device(recipe: ReproRecipe) -> str:
     specs = [input_.spec for input_ in recipe.inputs]
-    devices = [
-        s.device for s in specs if isinstance(s, TensorSpec) and s.device != _DEVICE
-    ]
-    return devices[0] if devices else _DEVICE
+    devices = []
+    for s in specs:
+        if isinstance(s, TensorSpec) and s.device != _DEVICE:
+            devices.append(s.device)
+    if devices:
+        return devices[0]
+    return _DEVICE
 
 
 def subset(
@@ -88,7 +90,10 @@ def _without(
     """The steps without some operators, and without the tests whether a result of
     these is defined."""
     ids = set(map(id, lost))
-    gone = {name for step in lost for name, _ in step.outputs}
+    gone = set()
+    for step in lost:
+        for name, _ in step.outputs:
+            gone.add(name)
     steps = []
     for step in recipe.steps:
         tests_lost = step.kind == DEFINED and not gone.isdisjoint(step.inputs)
@@ -103,9 +108,15 @@ def _outputs(
     """The outputs that are still computed, and values that were inputs of the
     removed operators."""
     makers = [step for step in steps if step.operator or step.kind == DEFINED]
-    made = [name for step in makers for name, _ in step.outputs]
+    made = []
+    for step in makers:
+        for name, _ in step.outputs:
+            made.append(name)
     known = set(made) - recipe.undefined()
-    taken = {name for step in lost for name in step.inputs}
+    taken = set()
+    for step in lost:
+        for name in step.inputs:
+            taken.add(name)
     outputs = [name for name in recipe.outputs if name in known]
     outputs += [name for name in made if name in known and name in taken]
     return tuple(dict.fromkeys(outputs))
@@ -119,8 +130,14 @@ def _inputs(
 ) -> tuple[Input, ...] | None:
     """The inputs, and the results of removed operators that steps still use; None
     if one of these cannot be created."""
-    made = {name for step in steps for name, _ in step.outputs}
-    taken = {name for step in steps for name in step.inputs}
+    made = set()
+    for step in steps:
+        for name, _ in step.outputs:
+            made.add(name)
+    taken = set()
+    for step in steps:
+        for name in step.inputs:
+            taken.add(name)
     types = recipe.types()
     inputs = list(recipe.inputs)
     for name in dict.fromkeys(name for step in lost for name, _ in step.outputs):

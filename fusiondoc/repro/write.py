@@ -153,9 +153,9 @@ def ir_text(recipe: ReproRecipe) -> str:
     """The text of the graph. It returns one value: several are packed into a tuple,
     because only the last value on the stack of a function reaches Python
     (torch/csrc/jit/python/pybind_utils.h, runAndInsertCall)."""
-    params = [
-        f"%{input_.name} : {ir_type(input_.type)}" for input_ in recipe.inputs
-    ]
+    params = []
+    for input_ in recipe.inputs:
+        params.append(f"%{input_.name} : {ir_type(input_.type)}")
     lines = ["graph(" + ",\n      ".join(params) + "):"]
     types = {name: ir_type(text) for name, text in recipe.types().items()}
     for step in recipe.steps:
@@ -211,9 +211,10 @@ class Written:
 
 def _levels() -> str:
     """Log levels that print the graphs of groups, each with its fuser."""
-    known = [
-        fuser for fuser in FUSERS.values() if fuser.switches.plan_log is not None
-    ]
+    known = []
+    for fuser in FUSERS.values():
+        if fuser.switches.plan_log is not None:
+            known.append(fuser)
     return " or ".join(
         f"{fuser.switches.plan_log} ({fuser.title})" for fuser in known
     )
@@ -275,11 +276,9 @@ def _position(group: Group, known: Groups) -> str:
     found = known.graphs.get(group.id)
     if found is not None:
         return known.position(found.file, found.line)
-    return (
-        known.position(group.evidence[0].file, group.evidence[0].line)
-        if group.evidence
-        else ""
-    )
+    if group.evidence:
+        return known.position(group.evidence[0].file, group.evidence[0].line)
+    return ""
 
 
 def pick(known: Groups, name: str) -> PrintedGroup:
@@ -353,11 +352,9 @@ def notes(written: Written) -> list[str]:
     """Notes for the user of a file: parts that are not rebuilt, and values that
     were chosen."""
     notes = list(written.recipe.problems)
-    notes += [
-        f"%{input_.name} : {input_.type}: {input_.note}"
-        for input_ in written.recipe.inputs
-        if input_.note
-    ]
+    for input_ in written.recipe.inputs:
+        if input_.note:
+            notes.append(f"%{input_.name} : {input_.type}: {input_.note}")
     return [one_line(text) for text in notes]
 
 
@@ -449,7 +446,9 @@ def smaller(
             outcome = run_file(
                 python, file, ["--describe"] if describe else [], timeout
             )
-            return replace(outcome, interrupted=True) if stop() else outcome
+            if stop():
+                return replace(outcome, interrupted=True)
+            return outcome
 
         search = RecipeSearch(written.recipe, first, run, tries, notify)
         if operators_alone:

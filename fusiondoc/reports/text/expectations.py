@@ -67,11 +67,10 @@ def _outcomes(report: Report) -> Iterator[RenderableType]:
     """Yield a line for each expectation, below its section; expectations that fail
     because the run had no backward pass share one."""
     section = ""
-    folded = [
-        row
-        for row in report.expectations
-        if row.why == NO_BACKWARD and not row.holds
-    ]
+    folded = []
+    for row in report.expectations:
+        if row.why == NO_BACKWARD and not row.holds:
+            folded.append(row)
     for row in report.expectations:
         if row in folded[1:]:
             continue
@@ -80,11 +79,10 @@ def _outcomes(report: Report) -> Iterator[RenderableType]:
             if section:
                 yield Text(section, style="bold")
         table = names_and_texts(len("BROKEN"))
-        word = (
-            Text("holds", style="green")
-            if row.holds
-            else Text("BROKEN", style="red")
-        )
+        if row.holds:
+            word = Text("holds", style="green")
+        else:
+            word = Text("BROKEN", style="red")
         table.add_row(
             word,
             _sentence(row) if row not in folded else _no_backward(folded, report),
@@ -123,9 +121,10 @@ def broken_expectations(report: Report) -> list[str]:
     notes on those that hold. Without broken ones only these notes."""
     report = with_near_paths(visible_in(report))
     broken = [one for one in report.expectations if not one.holds]
-    notes = [
-        f"note: {one.note}" for one in report.expectations if one.holds and one.note
-    ]
+    notes = []
+    for one in report.expectations:
+        if one.holds and one.note:
+            notes.append(f"note: {one.note}")
     if not broken:
         return list(dict.fromkeys(notes))
     return [
@@ -160,9 +159,10 @@ def _no_backward(these: Sequence[Expectation], report: Report) -> str:
     first = these[0]
     lines = ", ".join(str(one.line) for one in these if one.line is not None)
     position = f"{first.file}:{lines}: " if lines else ""
-    what = (
-        "expects a backward pass" if len(these) == 1 else "expect a backward pass"
-    )
+    if len(these) == 1:
+        what = "expects a backward pass"
+    else:
+        what = "expect a backward pass"
     return f"{position}{what}, and this run had none:"
 
 

@@ -61,11 +61,10 @@ def render(
     report = with_near_paths(visible_in(report))
     if detail is Detail.VERDICT:
         return drawn(Unbroken(_verdict(report)), width, colour)
-    length = (
-        _WHOLE
-        if detail is Detail.ALL
-        else _longest_that_fits(report, width, detail)
-    )
+    if detail is Detail.ALL:
+        length = _WHOLE
+    else:
+        length = _longest_that_fits(report, width, detail)
     parts = _screen(report, width, detail, length)
     if detail is not Detail.SUMMARY:
         context = ReportContext(
@@ -76,7 +75,9 @@ def render(
         parts += [*sections(tuple(_sections(context)), width), "", last]
     text = drawn(Lines(*parts), width, colour)
     text = text if blocks else plain(text)
-    return linked(text) if links else text
+    if links:
+        return linked(text)
+    return text
 
 
 def _verdict(report: Report) -> str:

@@ -77,12 +77,13 @@ class _Cut:
     def __init__(self, found: FinalGraph, nodes: Sequence[ComputingNode]) -> None:
         self._found = found
         self._nodes = nodes
-        self._by_name = {
-            operator.name: operator for operator in found.graph.operators
-        }
-        self._computed = {
-            operator.name for node in nodes for operator in node.operators
-        }
+        self._by_name = {}
+        for operator in found.graph.operators:
+            self._by_name[operator.name] = operator
+        self._computed = set()
+        for node in nodes:
+            for operator in node.operators:
+                self._computed.add(operator.name)
         if not self._by_name:
             raise CannotCut("the graph after the post-grad passes")
         if not self._computed or not self._computed <= self._by_name.keys():
@@ -152,13 +153,14 @@ class _Cut:
     def _outputs(self, kept: AbstractSet[str]) -> list[str]:
         """Names of the values read outside; if none are known, of those that the
         part itself does not read."""
-        values = [
-            one
-            for one in self._found.graph.operators
-            if one.name in self._computed
-            and one.type is not None
-            and not self._is_view(one)
-        ]
+        values = []
+        for one in self._found.graph.operators:
+            if (
+                one.name in self._computed
+                and one.type is not None
+                and not self._is_view(one)
+            ):
+                values.append(one)
         values = [one for one in values if not self._changes_input(one)]
         read = [one.name for one in values if self._is_output(one)]
         return read or [
@@ -207,11 +209,9 @@ def _hints(buffers: Sequence[Buffer]) -> dict[str, int]:
     hints: dict[str, int] = {}
     for buffer in buffers:
         found = _TENSOR.match(buffer.type or "")
-        sizes = (
-            [size.strip() for size in found[2].split(",")]
-            if found is not None
-            else []
-        )
+        sizes = []
+        if found is not None:
+            sizes = [size.strip() for size in found[2].split(",")]
         symbols = [size for size in sizes if _SYMBOL.fullmatch(size)]
         item = element_size(found[1]) if found is not None else None
         numbers = [whole_number(size) or 0 for size in sizes if size not in symbols]
@@ -224,7 +224,9 @@ def _hints(buffers: Sequence[Buffer]) -> dict[str, int]:
 def _sizes_in(text: str) -> str:
     """The part of a type that holds sizes and strides."""
     found = _SIZE.match(text) or _TENSOR.match(text)
-    return " ".join(found.groups("")[:3][-2:]) if found is not None else ""
+    if found is None:
+        return ""
+    return " ".join(found.groups("")[:3][-2:])
 
 
 def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
@@ -257,4 +259,6 @@ def _numbers(text: str, hints: dict[str, int]) -> tuple[int, ...] | None:
     known = tuple(
         number for number in numbers if number is not None and number >= 0
     )
-    return known if len(known) == len(numbers) else None
+    if len(known) == len(numbers):
+        return known
+    return None

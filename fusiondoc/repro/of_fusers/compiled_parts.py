@@ -80,9 +80,9 @@ class CompiledParts:
         for number, boundary in enumerate(
             self._compiled.boundaries[:MOST_LISTED], 1
         ):
-            moved = (
-                f", {boundary.bytes:,} bytes" if boundary.bytes is not None else ""
-            )
+            moved = ""
+            if boundary.bytes is not None:
+                moved = f", {boundary.bytes:,} bytes"
             yield PartLine(f"--boundary {number}", _ends(boundary) + moved)
         for group in self._compiled.groups[:MOST_LISTED]:
             names = [op.rpartition("::")[2] for op in group.ops]
@@ -139,28 +139,24 @@ class CompiledParts:
             nodes = GraphBoundaries(graph.found, graph.end).nodes_at(boundary)
             if nodes:
                 cause = boundary.cause
-                why = (
-                    f": {cause.code} {one_line(cause.text)}"
-                    if cause is not None
-                    else ""
-                )
+                why = ""
+                if cause is not None:
+                    why = f": {cause.code} {one_line(cause.text)}"
                 title = f"The boundary {_ends(boundary)} of {self._shown}{why}."
                 return _Chosen(graph, nodes, title, f"boundary_{number}")
         raise self._none(f"the nodes of boundary {number} are not found again")
 
     def _of_kernel(self, name: str) -> _Chosen:
-        known = [
-            kernel
-            for kernel in self._compiled.kernels
-            if name in (kernel.id, kernel.name)
-        ]
+        known = []
+        for kernel in self._compiled.kernels:
+            if name in (kernel.id, kernel.name):
+                known.append(kernel)
         for graph in self._rows.graphs:
             for kernel in known:
-                nodes = [
-                    node
-                    for node in graph.found.nodes
-                    if node.final.kernel == kernel.name
-                ]
+                nodes = []
+                for node in graph.found.nodes:
+                    if node.final.kernel == kernel.name:
+                        nodes.append(node)
                 if nodes and graph.kernels.get(kernel.name) == kernel.id:
                     title = f"Kernel {kernel.id} ({one_line(kernel.name)}) of {self._shown}."
                     return _Chosen(graph, nodes, title, kernel.id)

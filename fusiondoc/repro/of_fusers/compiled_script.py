@@ -147,11 +147,9 @@ def _call(given: str) -> ast.Call:
         parsed = ast.parse(f"f({given})", mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return _NO_CALL
-    return (
-        parsed
-        if isinstance(parsed, ast.Call) and isinstance(parsed.func, ast.Name)
-        else _NO_CALL
-    )
+    if isinstance(parsed, ast.Call) and isinstance(parsed.func, ast.Name):
+        return parsed
+    return _NO_CALL
 
 
 def _wrong(call: ast.Call, names: AbstractSet[str]) -> Iterator[str]:
@@ -159,11 +157,9 @@ def _wrong(call: ast.Call, names: AbstractSet[str]) -> Iterator[str]:
     for node in (*call.args, *(named.value for named in call.keywords)):
         if not _is_permitted(node, names):
             yield ast.unparse(node)
-    yield from (
-        str(named.arg)
-        for named in call.keywords
-        if not (named.arg or "").isidentifier()
-    )
+    for named in call.keywords:
+        if not (named.arg or "").isidentifier():
+            yield str(named.arg)
 
 
 def _is_permitted(node: ast.expr, names: AbstractSet[str]) -> bool:
@@ -201,11 +197,10 @@ def _is_device(node: ast.Call) -> bool:
     """True for ``device(type='cuda', index=0)``."""
     if not isinstance(node.func, ast.Name) or node.func.id != "device" or node.args:
         return False
-    values = {
-        one.arg: one.value.value
-        for one in node.keywords
-        if isinstance(one.value, ast.Constant)
-    }
+    values = {}
+    for one in node.keywords:
+        if isinstance(one.value, ast.Constant):
+            values[one.arg] = one.value.value
     index = values.pop("index", 0)
     return (
         type(index) is int
