@@ -79,11 +79,9 @@ def _in_order(
 
         def alike(i: int, j: int) -> float:
             likeness = _EQUAL if a[i] == b[j] else _likeness(a[i], b[j])
-            return (
-                likeness + _SAME_NUMBER
-                if likeness and at_a[i] == at_b[j]
-                else likeness
-            )
+            if likeness and at_a[i] == at_b[j]:
+                return likeness + _SAME_NUMBER
+            return likeness
 
         return _best(range(len(a)), range(len(b)), alike)
     pairs: Pairs = []
@@ -185,17 +183,18 @@ def _unique(
 ) -> Pairs:
     """Pairs of indices at which a run of ``length`` lines begins that occurs
     exactly once on each side."""
-    runs = [
-        {i: tuple(side[i : i + length]) for i in range(start, end - length + 1)}
-        for side, (start, end) in ((a, of_a), (b, of_b))
-    ]
+    runs = []
+    for side, (start, end) in ((a, of_a), (b, of_b)):
+        runs.append(
+            {i: tuple(side[i : i + length]) for i in range(start, end - length + 1)}
+        )
     often = [Counter(side.values()) for side in runs]
     where = {run: j for j, run in runs[1].items()}
-    return [
-        (i, where[run])
-        for i, run in runs[0].items()
-        if often[0][run] == 1 and often[1].get(run) == 1
-    ]
+    pairs = []
+    for i, run in runs[0].items():
+        if often[0][run] == 1 and often[1].get(run) == 1:
+            pairs.append((i, where[run]))
+    return pairs
 
 
 def _rising(pairs: Pairs) -> Pairs:
@@ -339,15 +338,16 @@ def candidates(
     found: dict[tuple[int, int], None] = {}
     for left, right in shared:
         if len(found) + len(left) * len(right) <= most:
-            found.update(((i, j), None) for i in left for j in right)
+            for i in left:
+                for j in right:
+                    found[(i, j)] = None
         else:
             # Too many: pair each member only with those at about the same relative
             # position.
             for number, i in enumerate(left):
                 at = number * len(right) // len(left)
-                found.update(
-                    ((i, j), None) for j in right[max(0, at - _NEAR) : at + _NEAR]
-                )
+                for j in right[max(0, at - _NEAR) : at + _NEAR]:
+                    found[(i, j)] = None
     return list(found)
 
 

@@ -87,11 +87,10 @@ def parse(
     """
     if logs is None:
         return _shown(report_from((), peak))
-    several: list[Any] = (
-        [logs]
-        if isinstance(logs, (str, os.PathLike, Capture, LiveRun))
-        else list(logs)
-    )
+    if isinstance(logs, (str, os.PathLike, Capture, LiveRun)):
+        several: list[Any] = [logs]
+    else:
+        several = list(logs)
     if not several:
         raise UsageError(
             "the list of logs is empty",
@@ -549,7 +548,9 @@ class ShownRun(LiveRun):
     def _repr_html_(self) -> str | None:
         from fusiondoc.reports.fragments import report_fragment
 
-        return report_fragment(self.report, self.notes) if self.ended else None
+        if self.ended:
+            return report_fragment(self.report, self.notes)
+        return None
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -562,10 +563,14 @@ def _shown(report: Report) -> Report:
 
 
 def _path(log: Log) -> str:
-    return str(log.path) if isinstance(log, (Capture, LiveRun)) else os.fspath(log)
+    if isinstance(log, (Capture, LiveRun)):
+        return str(log.path)
+    return os.fspath(log)
 
 
 def _side(given: Log | Report) -> Report:
     if isinstance(given, Report):
         return given
-    return given.report if isinstance(given, LiveRun) else side(_path(given))
+    if isinstance(given, LiveRun):
+        return given.report
+    return side(_path(given))

@@ -52,7 +52,9 @@ def _line_of_failure(output: str) -> str | None:
     compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
     if exception_lines:
         return next(compiler, exception_lines[0]).strip()
-    return lines[-1].strip() if lines else None
+    if lines:
+        return lines[-1].strip()
+    return None
 
 
 _TRACEBACK = re.compile(
@@ -75,7 +77,9 @@ def _of_exception(lines: Sequence[str]) -> Sequence[str]:
     exception."""
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     if not heads:
-        return lines if lines and _EXCEPTION.match(lines[0]) else []
+        if lines and _EXCEPTION.match(lines[0]):
+            return lines
+        return []
     below = list(dropwhile(_TRACED_FRAME.match, lines[heads[-1] + 1 :]))
     marks = [number for number, line in enumerate(below) if line.endswith(_FRAME)]
     return list(
@@ -133,11 +137,10 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
     names = sorted(set(known))
     with_zeros = word.replace("O", "0")  # a code with the letter O for zero
-    near = (
-        [with_zeros]
-        if with_zeros in names
-        else get_close_matches(word, names, n=3, cutoff=0.6)
-    )
+    if with_zeros in names:
+        near = [with_zeros]
+    else:
+        near = get_close_matches(word, names, n=3, cutoff=0.6)
     if not near:
         return None
     return "Did you mean " + " or ".join(f"'{name}'" for name in near) + "?"

@@ -46,7 +46,9 @@ def whole_number(text: str | bytes, below: int = LARGEST) -> int | None:
     if len(digits) > _MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     value = int(written)
-    return value if -LARGEST <= value < below else None
+    if -LARGEST <= value < below:
+        return value
+    return None
 
 
 def whole_numbers(texts: Iterable[str | bytes]) -> list[int]:
@@ -59,18 +61,18 @@ def all_whole(texts: Iterable[str | bytes]) -> tuple[int, ...] | None:
     """The numbers of all texts; None if one of them is no number."""
     numbers = tuple(map(whole_number, texts))
     known = tuple(number for number in numbers if number is not None)
-    return known if len(known) == len(numbers) else None
+    if len(known) == len(numbers):
+        return known
+    return None
 
 
 def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
     """The two numbers that a pattern matched, such as a version's; None if it did
     not match."""
     numbers = all_whole(found.groups()[:2]) if found is not None else None
-    return (
-        (numbers[0], numbers[1])
-        if numbers is not None and len(numbers) == 2
-        else None
-    )
+    if numbers is not None and len(numbers) == 2:
+        return numbers[0], numbers[1]
+    return None
 
 
 def version_pair(text: str) -> tuple[int, int] | None:
@@ -90,9 +92,9 @@ def figure(text: str | bytes) -> float | None:
     if len(written) > _MOST_TEXT or _FIGURE.match(written) is None:
         return None
     value = float(written)
-    return (
-        value if value == 0 or LEAST_FIGURE <= abs(value) <= MOST_FIGURE else None
-    )
+    if value == 0 or LEAST_FIGURE <= abs(value) <= MOST_FIGURE:
+        return value
+    return None
 
 
 def is_figure(value: float) -> bool:
@@ -102,17 +104,17 @@ def is_figure(value: float) -> bool:
     Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length,
     which no report has and which overflow in a division.
     """
-    return (
-        -LARGEST <= value < LARGEST
-        if isinstance(value, int)
-        else math.isfinite(value)
-    )
+    if isinstance(value, int):
+        return -LARGEST <= value < LARGEST
+    return math.isfinite(value)
 
 
 def as_count(value: float) -> int | None:
     """A product or sum of figures as an integer, such as bytes; None if it is too
     large."""
-    return round(value) if abs(value) < LARGEST else None
+    if abs(value) < LARGEST:
+        return round(value)
+    return None
 
 
 _DIGITS = re.compile(r"([0-9]+)")

@@ -222,7 +222,9 @@ def expected(
 
     def in_words(position: FilePosition) -> str:
         number = position.line - before
-        return f"{_NAME}, group {number}" if number > 0 else _NAME
+        if number > 0:
+            return f"{_NAME}, group {number}"
+        return _NAME
 
     try:
         return loads("\n".join(lines), _NAME, position_in_words=in_words).sections[
@@ -256,7 +258,9 @@ def _with_phase(group: Any, phase: str | None) -> Any:
         return group
     if isinstance(group, Mapping):
         return {"phase": phase, **group}
-    return {"ops": group, "phase": phase} if _is_list(group) else group
+    if _is_list(group):
+        return {"ops": group, "phase": phase}
+    return group
 
 
 def _is_list(value: Any) -> bool:

@@ -106,8 +106,8 @@ TAKEN = (
         "captures of another folder",
         _HOSTILE + "test_files_of_a_capture_run_only_if_it_is_of_this_folder",
         "captures/trust.py",
-        '        if not (path / "log").is_symlink() and is_own(path, REQUEST)\n',
-        "",
+        'if not (path / "log").is_symlink() and is_own(path, REQUEST):',
+        "if True:",
     ),
     Taken(
         "sources of the project",
@@ -380,8 +380,8 @@ TAKEN = (
         "traces outside of a capture",
         "test_hostile_json.py::test_a_capture_that_names_a_trace_elsewhere_is_read_without_it",
         "captures/capture.py",
-        "if name is not None and name in INNER else None",
-        "if name is not None else None",
+        "if name is not None and name in INNER:",
+        "if name is not None:",
     ),
     Taken(
         "time of stacks",
@@ -520,8 +520,8 @@ TAKEN = (
         "arguments of processes",
         _LEFT + "test_what_is_told_of_a_process_holds_no_argument",
         "runner/supervisor.py",
-        '            return f"{name} {_plain(file)}" if b"." in file else name',
-        '            return f"{name} {_plain(b"_".join(line))}"',
+        '            if b"." in file:\n                return f"{name} {_plain(file)}"\n',
+        '            return f"{name} {_plain(b"_".join(line))}"\n',
     ),
     Taken(
         "descriptors that a program closed",

@@ -49,7 +49,9 @@ def folder_named() -> Path | None:
     """The folder named for captures; None for ``.fusiondoc`` of the current
     folder."""
     named = _value(IN)
-    return Path(named).expanduser() if named else None
+    if named:
+        return Path(named).expanduser()
+    return None
 
 
 def number_kept() -> int:

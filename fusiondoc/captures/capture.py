@@ -228,11 +228,10 @@ class Capture:
     def ranks(self) -> tuple[Capture, ...]:
         """The captures of the processes that the launcher started here, in their
         order; () for a run of one process."""
-        found = [
-            (whole_number(folder.name), folder)
-            for folder in self.path.glob(f"{RANKS}/*")
-            if folder.is_dir()
-        ]
+        found = []
+        for folder in self.path.glob(f"{RANKS}/*"):
+            if folder.is_dir():
+                found.append((whole_number(folder.name), folder))
         made = []
         for _, path in sorted(
             (rank, path) for rank, path in found if rank is not None
@@ -257,13 +256,17 @@ class Capture:
             and peak.source in ("given", "measured")
             and peak.gb_per_s > 0
         )
-        return peak if known else None
+        if known:
+            return peak
+        return None
 
     @cached_property
     def rerun(self) -> Rerun | None:
         """The result of the rerun without fallback; None if there was none."""
         kept = object_of(self._bytes(_RERUN))
-        return read_object(Rerun, kept) if kept else None
+        if kept:
+            return read_object(Rerun, kept)
+        return None
 
     @cached_property
     def fault(self) -> FuserFault | None:
@@ -272,7 +275,9 @@ class Capture:
         kept = object_of(self._bytes(_FAULT))
         if kept:
             return read_object(FuserFault, kept)
-        return FuserFault(Blame.FUSER) if self.records.passes_in_eager else None
+        if self.records.passes_in_eager:
+            return FuserFault(Blame.FUSER)
+        return None
 
     @property
     def fuser_is_at_fault(self) -> bool:
@@ -283,18 +288,24 @@ class Capture:
     def timing(self) -> TimedRun | None:
         """The run of ``--time``; None if there was none."""
         kept = object_of(self._bytes(_TIMING))
-        return read_object(TimedRun, kept) if kept else None
+        if kept:
+            return read_object(TimedRun, kept)
+        return None
 
     @cached_property
     def profile(self) -> ProfiledRun | None:
         """The run under torch's profiler; None if there was none."""
         kept = object_of(self._bytes(_PROFILE))
-        return read_object(ProfiledRun, kept) if kept else None
+        if kept:
+            return read_object(ProfiledRun, kept)
+        return None
 
     def inner(self, name: str | None) -> Path | None:
         """The folder of a further run, by its name in a file of this capture; None
         for any other name, as somebody else may have written the file."""
-        return self.path / name if name is not None and name in INNER else None
+        if name is not None and name in INNER:
+            return self.path / name
+        return None
 
     def further(self, path: Path) -> Capture:
         """The capture of a further run in this one, read once; UsageError if it is
@@ -313,7 +324,9 @@ class Capture:
         """The changes of the program that ``fix`` tried on this run, and the
         outcome of each; None if there were none."""
         kept = object_of(self._bytes(FIXES))
-        return read_object(Fixes, kept) if kept else None
+        if kept:
+            return read_object(Fixes, kept)
+        return None
 
     @property
     def left_later(self) -> LeftRunning | None:
@@ -330,7 +343,9 @@ class Capture:
         """The error of the user's program that ended the run, or None. Also None
         for an interruption, and for an error that only the fused run has: that is a
         finding."""
-        return None if self.fuser_is_at_fault else self.error()
+        if self.fuser_is_at_fault:
+            return None
+        return self.error()
 
     def error(self) -> FusiondocError | None:
         """The error that ended the run, whether caused by the program or by the
@@ -348,11 +363,10 @@ class Capture:
             if failed is not None and self.result.timed_out:
                 failed.hint = self._where_ranks_were() or failed.hint
             return failed
-        log = (
-            first.log_path
-            if self.shown is None
-            else self.shown / RANKS / first.name / "log"
-        )
+        if self.shown is None:
+            log = first.log_path
+        else:
+            log = self.shown / RANKS / first.name / "log"
         return failure_of(
             first.result,
             first.records,
@@ -370,7 +384,9 @@ class Capture:
             Ended.TIMED_OUT,
             Ended.UNFINISHED,
         )
-        return self if of_all else self._first_to_fail() or self
+        if of_all:
+            return self
+        return self._first_to_fail() or self
 
     @property
     def rank(self) -> int:
@@ -382,17 +398,17 @@ class Capture:
         """The rank that failed before the launcher ended the others; None if the
         launcher itself failed."""
         failed = [rank for rank in self.ranks if rank.ended_badly]
-        own = [
-            rank
-            for rank in failed
-            if rank.records.rank is not None and rank.records.rank.asked is None
-        ]
-        at = [
-            (rank.records.rank.ended_at or 0.0, rank.rank, rank)
-            for rank in own
-            if rank.records.rank
-        ]
-        return min(at, key=lambda end: end[:2])[2] if at else None
+        own = []
+        for rank in failed:
+            if rank.records.rank is not None and rank.records.rank.asked is None:
+                own.append(rank)
+        at = []
+        for rank in own:
+            if rank.records.rank:
+                at.append((rank.records.rank.ended_at or 0.0, rank.rank, rank))
+        if at:
+            return min(at, key=lambda end: end[:2])[2]
+        return None
 
     @property
     def ended_badly(self) -> bool:
@@ -400,14 +416,13 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        locations = [
-            (rank.rank, where_it_was(rank.log_path)) for rank in self.ranks
-        ]
-        texts = [
-            f"rank {number} was at {where}"
-            for number, where in locations
-            if where is not None
-        ]
+        locations = []
+        for rank in self.ranks:
+            locations.append((rank.rank, where_it_was(rank.log_path)))
+        texts = []
+        for number, where in locations:
+            if where is not None:
+                texts.append(f"rank {number} was at {where}")
         if not texts:
             return None
         return (

@@ -25,7 +25,9 @@ def commit_of(folder: Path) -> str | None:
         for above in (folder, *folder.parents):
             if (above / ".git").exists():
                 found = _head(_repository(above / ".git"))
-                return found[:SHOWN] if found is not None else None
+                if found is None:
+                    return None
+                return found[:SHOWN]
     except (OSError, ValueError):
         return None
     return None
@@ -36,11 +38,9 @@ def _repository(path: Path) -> Path:
     if path.is_dir():
         return path
     text = read_within(path, 4096).decode().strip()
-    return (
-        path.parent / text[len("gitdir: ") :]
-        if text.startswith("gitdir: ")
-        else path
-    )
+    if text.startswith("gitdir: "):
+        return path.parent / text[len("gitdir: ") :]
+    return path
 
 
 def _head(folder: Path) -> str | None:
@@ -56,7 +56,9 @@ def _head(folder: Path) -> str | None:
     for above in (folder, common):
         if (above / branch.group(1)).is_file():
             text = read_within(above / branch.group(1), 4096).decode().strip()
-            return text if _COMMIT.match(text) else None
+            if _COMMIT.match(text):
+                return text
+            return None
     if not (common / "packed-refs").is_file():
         return None
     for line in (

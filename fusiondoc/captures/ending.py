@@ -74,7 +74,9 @@ class Result:
             return Ended.SIGNAL
         if self.exit_status is None:
             return Ended.UNFINISHED
-        return Ended.DONE if self.exit_status == 0 else Ended.FAILED
+        if self.exit_status == 0:
+            return Ended.DONE
+        return Ended.FAILED
 
     @property
     def in_words(self) -> str:
@@ -205,10 +207,13 @@ def _where(log: Path) -> str:
 
 def _unwritten_records(log: Path) -> str | None:
     """Why the probe stopped writing records, if the end of the log states it."""
-    lines = [
-        line for line in _tail(log).split("\n") if line.startswith(NO_MORE_RECORDS)
-    ]
-    return lines[-1][len(NO_MORE_RECORDS) :].strip() if lines else None
+    lines = []
+    for line in _tail(log).split("\n"):
+        if line.startswith(NO_MORE_RECORDS):
+            lines.append(line)
+    if lines:
+        return lines[-1][len(NO_MORE_RECORDS) :].strip()
+    return None
 
 
 OF_SIGNAL = {
@@ -262,7 +267,9 @@ def _last_lines(log: Path) -> str:
         for line in tail
         if not line.startswith(_OWN) and not _JIT_LINE.match(line)
     ][-_SHOWN_LINES:]
-    return "\n".join(lines) if any(lines) else ""
+    if any(lines):
+        return "\n".join(lines)
+    return ""
 
 
 def _tail(log: Path, size: int = _TAIL_BYTES) -> str:
@@ -309,4 +316,6 @@ def where_it_was(log: Path) -> str | None:
         if not any(part in frame[0] for part in _LIBRARIES)
     ]
     file_, line = (own or frames or [("", "")])[0]
-    return f"{file_}:{line}" if file_ else None
+    if file_:
+        return f"{file_}:{line}"
+    return None

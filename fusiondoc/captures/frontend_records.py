@@ -304,13 +304,9 @@ def read_te(records: RawRecords) -> TeRecords:
     for record in records.all_of("te_calls"):
         by_plan = record.get("calls")
         if isinstance(by_plan, dict):
-            calls.update(
-                {
-                    str(plan): count
-                    for plan, count in by_plan.items()
-                    if type(count) is int
-                }
-            )
+            for plan, count in by_plan.items():
+                if type(count) is int:
+                    calls[str(plan)] = count
     return TeRecords(
         packages[-1] if packages else Package(),
         records.read_all("te_fuser", Pipeline),

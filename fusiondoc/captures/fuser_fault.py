@@ -76,9 +76,10 @@ class FuserFault:
     def ways(self) -> tuple[Try, ...]:
         """The changes that were run and worked; first those that leave most
         operators fused."""
-        worked = [
-            way for way in self.around[1:] if way.problem is None and not way.wrong
-        ]
+        worked = []
+        for way in self.around[1:]:
+            if way.problem is None and not way.wrong:
+                worked.append(way)
         return tuple(
             sorted(worked, key=lambda way: (-way.ops_fused, way.fallbacks))
         )

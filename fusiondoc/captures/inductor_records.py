@@ -143,11 +143,10 @@ class GraphRecord:
     def _bytes_accessed(self) -> int | None:
         """Bytes accessed by all final nodes, as torch counts ``num_bytes_accessed``
         (``GraphLowering.count_bytes``)."""
-        moved = [
-            size
-            for node in self.final
-            for size in (node.read_bytes, node.write_bytes)
-        ]
+        moved = []
+        for node in self.final:
+            for size in (node.read_bytes, node.write_bytes):
+                moved.append(size)
         known = [size for size in moved if size is not None]
         return sum(known) if known and len(known) == len(moved) else None
 
@@ -194,7 +193,9 @@ class InductorRecords:
 
     def with_log(self, read: Compilation | None) -> Compilation | None:
         """Return these records merged with the facts from the log of the run."""
-        return with_live(read, self._as_compilation()) if self.graphs else read
+        if self.graphs:
+            return with_live(read, self._as_compilation())
+        return read
 
     def _as_compilation(self) -> Compilation:
         """The facts of the records, in the order in which the graphs were
@@ -221,12 +222,14 @@ def read_inductor(records: RawRecords) -> InductorRecords:
 def _counted(records: Sequence[BreakRecord]) -> tuple[GraphBreak, ...]:
     """Each break once, with the number of its occurrences."""
     counts = Counter(records)
-    return tuple(
-        replace(
-            break_of_text(record.text),
-            source=record.source,
-            function=record.function,
-            count=count,
+    breaks = []
+    for record, count in counts.items():
+        breaks.append(
+            replace(
+                break_of_text(record.text),
+                source=record.source,
+                function=record.function,
+                count=count,
+            )
         )
-        for record, count in counts.items()
-    )
+    return tuple(breaks)

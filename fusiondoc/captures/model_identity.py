@@ -62,12 +62,12 @@ def model_of(target: TargetSpec | KeptTarget, cwd: Path) -> str | None:
     if target.module:
         file = cwd.joinpath(*target.module.split(".")).with_suffix(".py")
         name = target.module + entry
-        return (
-            of_file(file, entry, name, cwd)
-            if file.is_file()
-            else of_name(name, cwd)
-        )
-    return of_name(target.text, cwd) if target.text else None
+        if file.is_file():
+            return of_file(file, entry, name, cwd)
+        return of_name(name, cwd)
+    if target.text:
+        return of_name(target.text, cwd)
+    return None
 
 
 def of_file(file: Path, entry: str, text: str, cwd: Path) -> str:
@@ -147,7 +147,9 @@ def _project(folder: Path) -> Path | None:
         (root / name).exists()
         for name in ("pyproject.toml", "setup.cfg", "setup.py", ".hg")
     )
-    return root if marked else None
+    if marked:
+        return root
+    return None
 
 
 def _name_of_project(root: Path) -> str:
@@ -168,15 +170,16 @@ def _of_remote(root: Path) -> str | None:
     except (OSError, configparser.Error):
         return None
     remotes = [section for section in parser.sections() if _REMOTE.match(section)]
-    chosen = (
-        'remote "origin"'
-        if 'remote "origin"' in remotes
-        else remotes[0]
-        if len(remotes) == 1
-        else None
-    )
+    if 'remote "origin"' in remotes:
+        chosen = 'remote "origin"'
+    elif len(remotes) == 1:
+        chosen = remotes[0]
+    else:
+        chosen = None
     url = parser.get(chosen, "url", fallback=None) if chosen is not None else None
-    return name_of_remote(url) if url else None
+    if url:
+        return name_of_remote(url)
+    return None
 
 
 _REMOTE = re.compile(r'remote "[^"]+"\Z')
@@ -193,11 +196,10 @@ def _git_folder(root: Path) -> Path:
     if git.is_dir():
         return git
     content = _read(git).strip()
-    folder = (
-        root / content[len("gitdir:") :].strip()
-        if content.startswith("gitdir:")
-        else git
-    )
+    if content.startswith("gitdir:"):
+        folder = root / content[len("gitdir:") :].strip()
+    else:
+        folder = git
     with contextlib.suppress(OSError):
         return folder / _read(folder / "commondir").strip()
     return folder
@@ -240,4 +242,6 @@ def _of_pyproject(root: Path) -> str | None:
         ).get("name")
     except (OSError, ValueError, RecursionError, AttributeError):
         return None
-    return name if isinstance(name, str) and name.isprintable() else None
+    if isinstance(name, str) and name.isprintable():
+        return name
+    return None

@@ -240,10 +240,9 @@ class LeftRunning:
         worker.py (2)"."""
         if not self.names:
             return "processes that the program had started"
-        shown = [
-            name if count == 1 else f"{name} ({count})"
-            for name, count in self.names.items()
-        ]
+        shown = []
+        for name, count in self.names.items():
+            shown.append(name if count == 1 else f"{name} ({count})")
         more = f" and {len(shown) - 5} other kinds" if len(shown) > 5 else ""
         many = "1 process" if self.count == 1 else f"{self.count} processes"
         return f"{many} that the program had started: {', '.join(shown[:5])}{more}"
@@ -256,11 +255,9 @@ def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
     names: Counter[str] = Counter()
     for left in every:
         names.update(left.names)
-    return (
-        LeftRunning(names, sum(left.still_running for left in every))
-        if every
-        else None
-    )
+    if every:
+        return LeftRunning(names, sum(left.still_running for left in every))
+    return None
 
 
 @dataclass(frozen=True)
@@ -452,11 +449,10 @@ def read_records(data: bytes) -> ProbeRecords:
 
 def _environment(record: dict[str, Any]) -> Environment:
     known = read_object(Environment, record) or Environment()
-    texts = {
-        name: str(value)
-        for name, value in record.items()
-        if name != "record" and _shown(value)
-    }
+    texts = {}
+    for name, value in record.items():
+        if name != "record" and _shown(value):
+            texts[name] = str(value)
     return Environment(known.gpu, known.gpu_memory_gb_per_s, texts)
 
 
@@ -471,9 +467,9 @@ def _compared(records: Iterable[Mapping[str, Any]]) -> tuple[Verification, ...]:
         results = record.get("results")
         if not isinstance(results, list):
             continue
-        of_pass = {
-            name: record.get(name, ()) for name in ("iteration", "inputs", "random")
-        }
+        of_pass = {}
+        for name in ("iteration", "inputs", "random"):
+            of_pass[name] = record.get(name, ())
         of_tensors = (
             {**result, **of_pass} for result in results if isinstance(result, dict)
         )

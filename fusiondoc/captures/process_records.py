@@ -118,9 +118,9 @@ def _most(processes: Sequence[RanInstead]) -> RanInstead:
 def read_aot_of_processes(records: RawRecords) -> AotRecords:
     """The records of AOTAutograd. Each process of a program numbers its call sites
     from 0; equal ones are joined here."""
-    processes = [
-        read_aot(records.of_process(number)) for number in records.processes(_KINDS)
-    ]
+    processes = []
+    for number in records.processes(_KINDS):
+        processes.append(read_aot(records.of_process(number)))
     if len(processes) == 1:
         return processes[0]
     joined = _JoinedProcesses()
@@ -192,9 +192,10 @@ class _JoinedProcesses:
 
     def _add_module(self, module: FusedModules) -> None:
         known = self._modules.get(module.kind)
-        self._modules[module.kind] = (
-            module if known is None else known.joined(module)
-        )
+        if known is None:
+            self._modules[module.kind] = module
+        else:
+            self._modules[module.kind] = known.joined(module)
 
     def records(self) -> AotRecords:
         files = Counter(code.file for code in self._scripted)

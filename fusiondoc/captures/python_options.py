@@ -36,7 +36,9 @@ def _checked(option: RunOption, value: Any) -> Any:
     if option.kind is Kind.SETTINGS:
         return knob_texts(value)
     if option.kind in (Kind.TEXTS, Kind.NAMES, Kind.CHOICES):
-        return (value,) if isinstance(value, str) else tuple(value)
+        if isinstance(value, str):
+            return (value,)
+        return tuple(value)
     if option.kind is Kind.TEXT:
         if not isinstance(value, str):
             raise _wrong(option, value, "a text")

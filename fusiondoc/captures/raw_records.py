@@ -45,9 +45,9 @@ class RawRecords:
 
     def read_merged(self, kind: str, dataclass: type[T]) -> T | None:
         """The merged records of a kind as an object; None if there are none."""
-        return (
-            read_object(dataclass, self.merged(kind)) if self.all_of(kind) else None
-        )
+        if self.all_of(kind):
+            return read_object(dataclass, self.merged(kind))
+        return None
 
     def processes(self, kinds: Iterable[str]) -> list[object]:
         """Numbers of the processes that wrote records of these kinds; None for the
@@ -77,9 +77,11 @@ def objects(
 
 def lines_of(data: bytes) -> list[dict[str, Any]]:
     """The lines that are records; others (an incomplete last one) are left out."""
-    return [
-        record for record in map(_line, data.split(b"\n")) if record is not None
-    ]
+    records = []
+    for record in map(_line, data.split(b"\n")):
+        if record is not None:
+            records.append(record)
+    return records
 
 
 def _line(line: bytes) -> dict[str, Any] | None:
@@ -87,8 +89,6 @@ def _line(line: bytes) -> dict[str, Any] | None:
         record = sound(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    return (
-        record
-        if isinstance(record, dict) and isinstance(record.get("record"), str)
-        else None
-    )
+    if isinstance(record, dict) and isinstance(record.get("record"), str):
+        return record
+    return None

@@ -114,11 +114,10 @@ def parse_module(text: str) -> TargetSpec:
         UsageError: it is no valid module name.
     """
     if not _DOTTED.match(text) or text.endswith(".py"):
-        hint = (
-            f"For a file: --script {text}."
-            if text.endswith(".py")
-            else "For example: -m package.train -- ARGS"
-        )
+        if text.endswith(".py"):
+            hint = f"For a file: --script {text}."
+        else:
+            hint = "For example: -m package.train -- ARGS"
         raise UsageError(f"-m {text}: not the name of a module", hint)
     return TargetSpec(text, "module", module=text)
 
@@ -127,11 +126,10 @@ def _split_name(text: str) -> tuple[str, str | None, str | None]:
     """Return the file or module, the name in it, and the text of its call's
     arguments."""
     call = text.find("(") if text.endswith(")") else -1
-    named, called = (
-        (text[:call], text[call:])
-        if call >= 0 and ":" in text[:call]
-        else (text, None)
-    )
+    if call >= 0 and ":" in text[:call]:
+        named, called = text[:call], text[call:]
+    else:
+        named, called = text, None
     head, colon, tail = named.rpartition(":")
     if not colon or tail.endswith((".py", *ARCHIVE_ENDINGS)) or "/" in tail:
         return text, None, None
@@ -165,9 +163,11 @@ def _must_be_file(path: Path, text: str) -> None:
         raise UsageError(f"there is no folder '{Path(text).parent}'", _FORMS)
     endings = (".py", *ARCHIVE_ENDINGS)
     folder = Path(text).parent
-    known = sorted(
-        file.name for file in path.parent.iterdir() if file.suffix in endings
-    )
+    known = []
+    for file in path.parent.iterdir():
+        if file.suffix in endings:
+            known.append(file.name)
+    known.sort()
     where = "here" if path.parent == Path.cwd() else f"in '{folder}'"
     from difflib import (
         get_close_matches,
@@ -193,11 +193,9 @@ def _why_not(path: Path, text: str) -> str:
     if path.suffix.lower() == _EXPORTED:
         return ": it is an archive of torch.export, compiled or not, which no TorchScript fuser runs"
     if path.is_file():
-        return (
-            f": the ending '{path.suffix}' is unknown"
-            if path.suffix
-            else ": it has no ending"
-        )
+        if path.suffix:
+            return f": the ending '{path.suffix}' is unknown"
+        return ": it has no ending"
     return ""
 
 
@@ -346,9 +344,9 @@ class RunRequest:
 
     def with_setting(self, setting: Setting) -> RunRequest:
         """The run with other settings."""
-        flags: dict[str, Any] = {
-            flag.strip("-").replace("-", "_"): True for flag in setting.flags
-        }
+        flags: dict[str, Any] = {}
+        for flag in setting.flags:
+            flags[flag.strip("-").replace("-", "_")] = True
         return replace(
             self,
             fuser=setting.fuser or self.fuser,
@@ -467,11 +465,10 @@ class KeptRequest:
             environment_set=masked_variables(self.environment_set),
             environment_user=masked_variables(self.environment_user),
         )
-        names = [
-            name
-            for name in ("command", "environment_set", "environment_user")
-            if getattr(made, name) != getattr(self, name)
-        ]
+        names = []
+        for name in ("command", "environment_set", "environment_user"):
+            if getattr(made, name) != getattr(self, name):
+                names.append(name)
         if options != self.options:
             names.append("script_args")
         return replace(made, masked=tuple(names))
@@ -486,11 +483,10 @@ class KeptRequest:
             command: a command that runs a model.
         """
         options = self.options
-        offers = (
-            Offer.COMMANDS | Offer.DIAGNOSE
-            if command == "diagnose"
-            else Offer.COMMANDS
-        )
+        if command == "diagnose":
+            offers = Offer.COMMANDS | Offer.DIAGNOSE
+        else:
+            offers = Offer.COMMANDS
         values = dict(vars(options))
         words = [command, self.target.text or ""]
         if options.script and self.target.kind == "module":
@@ -500,11 +496,9 @@ class KeptRequest:
             values["no_run"] = False  # it compares results
         words += command_words(values, offers, more)
         if offers & Offer.DIAGNOSE:
-            words += [
-                _launcher_word(word)
-                for word in options.launcher
-                if word != STANDALONE
-            ]
+            for word in options.launcher:
+                if word != STANDALONE:
+                    words.append(_launcher_word(word))
         if "--python" in self.command[:-1]:
             words += ["--python", self.command[self.command.index("--python") + 1]]
         words += more

@@ -95,9 +95,10 @@ class CaptureStore:
         notify: Callable[[str], None] = _silent,
     ) -> None:
         elsewhere = folder_named() if cwd is None else None
-        self.folder = (
-            elsewhere if elsewhere is not None else (cwd or Path.cwd()) / FOLDER
-        )
+        if elsewhere is not None:
+            self.folder = elsewhere
+        else:
+            self.folder = (cwd or Path.cwd()) / FOLDER
         self._given = name
         self._keep = keep or name is not None
         self._notify = notify
@@ -105,16 +106,17 @@ class CaptureStore:
     def paths(self) -> list[Path]:
         """The folders of all captures, newest first."""
         try:
-            found = [
-                path for path in self.folder.iterdir() if _NAME.match(path.name)
-            ]
+            found = []
+            for path in self.folder.iterdir():
+                if _NAME.match(path.name):
+                    found.append(path)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(
-            (path for path in found if path.is_dir() and not path.is_symlink()),
-            key=_age,
-            reverse=True,
-        )
+        paths = []
+        for path in found:
+            if path.is_dir() and not path.is_symlink():
+                paths.append(path)
+        return sorted(paths, key=_age, reverse=True)
 
     def _begun(self) -> Sequence[Path]:
         """The folders with a request: in a folder without one the run never
@@ -207,7 +209,8 @@ class CaptureStore:
         for old in (*well[kept:], *failed[kept:]):
             had_report = _had_report(old)
             shutil.rmtree(old, ignore_errors=True)
-            removed += [old.name] if had_report and not old.exists() else []
+            if had_report and not old.exists():
+                removed.append(old.name)
         if removed:
             more = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
             self._notify(
@@ -313,11 +316,9 @@ class CaptureStore:
                 several = "".join(
                     f"\n  {path.name}" for path in matching[:_MOST_LISTED]
                 )
-                left = (
-                    f"\n  and {len(matching) - _MOST_LISTED} more"
-                    if len(matching) > _MOST_LISTED
-                    else ""
-                )
+                left = ""
+                if len(matching) > _MOST_LISTED:
+                    left = f"\n  and {len(matching) - _MOST_LISTED} more"
                 raise UsageError(
                     f"'{name}' means {len(matching)} captures:{several}{left}",
                     "Name one of them; latest is the newest capture, latest~1 the one before.",
@@ -328,11 +329,10 @@ class CaptureStore:
     def _latest(self, back: int, paths: Sequence[Path]) -> Path:
         if back < len(paths):
             return paths[back]
-        there = (
-            f"there are {len(paths)} captures"
-            if len(paths) > 1
-            else "there is 1 capture"
-        )
+        if len(paths) > 1:
+            there = f"there are {len(paths)} captures"
+        else:
+            there = "there is 1 capture"
         if not paths:
             self.newest()  # raises the error for no captures at all
         raise NotFound(

@@ -71,8 +71,6 @@ def read_switches(records: RawRecords) -> Switches:
         if old.get("fuser_off_later") is True:
             rows.append(SwitchedOff(FUSER, RUNNING))
         names = old.get("executor_off")
-        rows += [
-            SwitchedOff(str(name), LOADING)
-            for name in (names if isinstance(names, list) else ())
-        ]
+        for name in names if isinstance(names, list) else ():
+            rows.append(SwitchedOff(str(name), LOADING))
     return Switches(tuple(dict.fromkeys(rows)))

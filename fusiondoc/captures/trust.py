@@ -139,12 +139,11 @@ def refuse_foreign(
     Raises:
         UsageError: one of them is another log, which anybody may have written.
     """
-    own = {
-        candidate.resolve()
-        for path in store.paths()
-        if not (path / "log").is_symlink() and is_own(path, REQUEST)
-        for candidate in (path, path / "log")
-    }
+    own = set()
+    for path in store.paths():
+        if not (path / "log").is_symlink() and is_own(path, REQUEST):
+            for candidate in (path, path / "log"):
+                own.add(candidate.resolve())
     for argument in arguments or [str(store.newest().path)]:
         if argument == "-" or Path(argument).resolve() not in own:
             raise UsageError(
@@ -275,11 +274,11 @@ def _target(recorded: KeptTarget, capture: Capture) -> TargetSpec:
 
 def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
     apart = {DUMP, JIT_LOG, *made, *os.environ}
-    return {
-        name: value
-        for name, value in user.items()
-        if name not in apart and MASK not in value and catalogue.is_kept(name)
-    }
+    variables = {}
+    for name, value in user.items():
+        if name not in apart and MASK not in value and catalogue.is_kept(name):
+            variables[name] = value
+    return variables
 
 
 SOURCES = "sources"
@@ -374,7 +373,9 @@ def kept_source(capture: Path, name: str) -> str | None:
     if not isinstance(copy, str) or Path(copy).name != copy:
         return None
     data = read_source(folder / copy, (folder,))
-    return None if data is None else text_of(data)
+    if data is None:
+        return None
+    return text_of(data)
 
 
 def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:

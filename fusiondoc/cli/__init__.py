@@ -184,9 +184,10 @@ def _help_width() -> int:
     with all its archive modules."""
     columns = os.environ.get("COLUMNS", "")
     try:
-        width = (
-            int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
-        )
+        if columns.isdigit():
+            width = int(columns)
+        else:
+            width = os.get_terminal_size(1).columns
     except (ValueError, OSError):  # stdout is closed, or no terminal
         width = 80
     return max(min(width or 80, _MOST_WIDTH) - 2, 50)

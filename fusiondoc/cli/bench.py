@@ -221,14 +221,18 @@ def _status(bench: Any, fail_on: Collection[str]) -> int:
     slower = bench.slower() if fail_on else []
     if slower:
         notify(f"failed on: slower ({', '.join(slower)})")
-    return FINDINGS_FOUND if slower else 0
+    if slower:
+        return FINDINGS_FOUND
+    return 0
 
 
 def _in_order(variants: Collection[str]) -> tuple[str, ...]:
     """The variants in the order of the table, and eager in any case."""
-    return tuple(
-        name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER
-    )
+    ordered = []
+    for name in (*VARIANTS, EACH_CALL):
+        if name in variants or name == EAGER:
+            ordered.append(name)
+    return tuple(ordered)
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:

@@ -89,11 +89,10 @@ def show(name: str | None, format_: str | None) -> None:
         return
     from fusiondoc.rendering.drawing import drawn, names_and_texts
 
-    known = [
-        (f"{title}:", visible(value))
-        for title, value in masked_in(_details(capture))
-        if value
-    ]
+    known = []
+    for title, value in masked_in(_details(capture)):
+        if value:
+            known.append((f"{title}:", visible(value)))
     table = names_and_texts(len("variables: "))
     for row in known:
         table.add_row(*row)
@@ -227,9 +226,9 @@ def _summary(capture: Capture) -> dict[str, Any]:
 
 def _details(capture: Capture) -> list[tuple[str, str]]:
     request, records = capture.request, capture.records
-    variables = [
-        f"{name}={value}" for name, value in request.environment_set.items()
-    ]
+    variables = []
+    for name, value in request.environment_set.items():
+        variables.append(f"{name}={value}")
     size = capture.log_path.stat().st_size if capture.log_path.exists() else 0
     return [
         ("capture", str(capture.path)),
@@ -258,11 +257,9 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
 
 
 def _fuser(switch: FuserSwitch) -> str:
-    return (
-        f"{switch.effective or ''} ({switch.why})"
-        if switch.why
-        else switch.effective or ""
-    )
+    if switch.why:
+        return f"{switch.effective or ''} ({switch.why})"
+    return switch.effective or ""
 
 
 def _seconds(measured: RunSeconds) -> Iterator[str]:

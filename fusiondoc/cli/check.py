@@ -340,11 +340,10 @@ def _report_of_logs(
     from fusiondoc.workflows.load import failure_of_run, log_from
 
     if given:
-        what = (
-            f"'{arguments[0]}' is a log"
-            if arguments
-            else "without a TARGET the newest capture is read"
-        )
+        if arguments:
+            what = f"'{arguments[0]}' is a log"
+        else:
+            what = "without a TARGET the newest capture is read"
         raise UsageError(
             f"{given[0]} is for running a model, but {what}",
             "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
@@ -367,7 +366,9 @@ def _given(options: dict[str, Any]) -> list[str]:
 
 def _source(ctx: click.Context, name: str) -> str | None:
     source = ctx.get_parameter_source(name)
-    return source.name if source is not None else None
+    if source is None:
+        return None
+    return source.name
 
 
 def _named_file(expect: Path | None) -> Path:
@@ -416,11 +417,10 @@ def _known_sections(
     names = [section.name for section in expectations.sections]
     for name in only:
         if name not in names:
-            hint = (
-                did_you_mean(name, filter(None, names))
-                if any(names)
-                else "Its sections have no names."
-            )
+            if any(names):
+                hint = did_you_mean(name, filter(None, names))
+            else:
+                hint = "Its sections have no names."
             raise UsageError(f"{expectations.file} has no section '{name}'", hint)
 
 
@@ -456,10 +456,9 @@ def _sections(
     sections = sections_for(expectations, report)
     if sections:
         return sections
-    reasons = [
-        f"{s.name or 'the file'}: {why_not(s.when, report)}"
-        for s in expectations.sections[:5]
-    ]
+    reasons = []
+    for s in expectations.sections[:5]:
+        reasons.append(f"{s.name or 'the file'}: {why_not(s.when, report)}")
     raise UsageError(
         f"no section of {expectations.file} is for this run\n  "
         + "\n  ".join(reasons),

@@ -107,7 +107,9 @@ def check_file(
         notify(
             f"{expectations.file}: {count(len(sections), 'section')}, nothing wrong; no model was run"
         )
-    return FINDINGS_FOUND if problems else 0
+    if problems:
+        return FINDINGS_FOUND
+    return 0
 
 
 def _summarise(checked: CheckedModels, output: Path | None) -> None:
@@ -126,9 +128,10 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
     if in_github():
         from fusiondoc.reports.code_annotations import github_of_models
 
-        reports = [
-            model.report for model in checked.models if model.report is not None
-        ]
+        reports = []
+        for model in checked.models:
+            if model.report is not None:
+                reports.append(model.report)
         annotate_github(github_of_models(reports), as_markdown(checked))
 
 
@@ -162,9 +165,10 @@ def chosen_sections(
                 f"There are: {known}",
             )
     if patterns:
-        fits = [
-            any(fnmatchcase(section.name, pattern) for pattern in patterns)
-            for section in sections
-        ]
+        fits = []
+        for section in sections:
+            fits.append(
+                any(fnmatchcase(section.name, pattern) for pattern in patterns)
+            )
         sections = tuple(section for section, does in zip(sections, fits) if does)
     return sections

@@ -54,11 +54,10 @@ def _words(
 ) -> list[CompletionItem]:
     from fusiondoc.comparison import WORDS
 
-    known = [
-        CompletionItem(word, help=what)
-        for word, (what, _) in WORDS.items()
-        if word.startswith(typed)
-    ]
+    known = []
+    for word, (what, _) in WORDS.items():
+        if word.startswith(typed):
+            known.append(CompletionItem(word, help=what))
     return [*known, *complete_severities_and_codes(ctx, param, typed)]
 
 
@@ -141,7 +140,9 @@ def command(
     hits = [word for word in fail_on if reached(comparison, word)]
     if hits:
         notify(f"failed on: {', '.join(dict.fromkeys(hits))}")
-    return FINDINGS_FOUND if hits else 0
+    if hits:
+        return FINDINGS_FOUND
+    return 0
 
 
 def _both(a: str | None, b: str | None) -> tuple[str, str]:
@@ -188,9 +189,10 @@ def _compare_benches(
             f"two benches cannot be compared as {format_}",
             f"Formats: {', '.join(documents.FORMATS_OF_TWO)}.",
         )
-    others = [
-        word for word in fail_on if word not in (SLOWER, "any", "environment")
-    ]
+    others = []
+    for word in fail_on:
+        if word not in (SLOWER, "any", "environment"):
+            others.append(word)
     if others:
         raise UsageError(
             f"--fail-on {others[0]} does not apply to two benches",
@@ -202,11 +204,10 @@ def _compare_benches(
     if format_ == "text":
         text = documents.as_text(found, **text_style(output))
     else:
-        text = (
-            json_format.as_json(found)
-            if format_ == "json"
-            else documents.as_markdown(found)
-        )
+        if format_ == "json":
+            text = json_format.as_json(found)
+        else:
+            text = documents.as_markdown(found)
     write(text, output)
     hits = {
         SLOWER: bool(found.having(SLOWER)),
@@ -216,7 +217,9 @@ def _compare_benches(
     reached = [word for word in dict.fromkeys(fail_on) if hits[word]]
     if reached:
         notify(f"failed on: {', '.join(reached)}")
-    return FINDINGS_FOUND if reached else 0
+    if reached:
+        return FINDINGS_FOUND
+    return 0
 
 
 def _check_words(values: tuple[str, ...]) -> None:

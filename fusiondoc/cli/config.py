@@ -98,9 +98,9 @@ def _make_knobs_an_option(settings: Settings) -> None:
     knob = settings.tables.pop("knob", None)
     if knob is not None:
         position, values = knob
-        pairs = [
-            f"{name}={_knob_text(value.value)}" for name, value in values.items()
-        ]
+        pairs = []
+        for name, value in values.items():
+            pairs.append(f"{name}={_knob_text(value.value)}")
         settings.options["knob"] = ConfigValue(pairs, position)
 
 
@@ -175,11 +175,9 @@ def _position_of_python(settings: Settings) -> str:
     for _, table in settings.tables.values():
         if "python" in table:
             return table["python"].position
-    return (
-        settings.options["python"].position
-        if "python" in settings.options
-        else settings.shown
-    )
+    if "python" in settings.options:
+        return settings.options["python"].position
+    return settings.shown
 
 
 def _captures(key: str, value: ConfigValue, settings: Settings) -> None:
@@ -213,13 +211,13 @@ def _options(ctx: click.Context, command: str) -> dict[str, click.Option]:
     assert isinstance(ctx.command, click.Group)
     found = ctx.command.get_command(ctx, command)
     assert found is not None
-    return {
-        name[2:]: param
-        for param in found.params
-        if isinstance(param, click.Option)
-        for name in param.opts
-        if name.startswith("--")
-    }
+    options = {}
+    for param in found.params:
+        if isinstance(param, click.Option):
+            for name in param.opts:
+                if name.startswith("--"):
+                    options[name[2:]] = param
+    return options
 
 
 def _checked(
@@ -244,7 +242,9 @@ def _checked(
         )
     values = value.value if isinstance(value.value, list) else [value.value]
     texts = [_text(option, key, given, value, settings) for given in values]
-    return texts if option.multiple else texts[0]
+    if option.multiple:
+        return texts
+    return texts[0]
 
 
 def _text(
@@ -322,11 +322,9 @@ def _unknown(
 
 
 def _knob_text(value: Any) -> str:
-    return (
-        {True: "on", False: "off"}.get(value, str(value))
-        if isinstance(value, bool)
-        else str(value)
-    )
+    if isinstance(value, bool):
+        return {True: "on", False: "off"}.get(value, str(value))
+    return str(value)
 
 
 def _dashed(key: str) -> str:

@@ -52,7 +52,9 @@ def read(path: str, kind: str) -> Settings | None:
         raise UsageError(
             f"cannot read {shown}: {error}", "It must be a text file in UTF-8."
         ) from None
-    return _toml(file, shown, text) if kind == "toml" else _yaml(file, shown, text)
+    if kind == "toml":
+        return _toml(file, shown, text)
+    return _yaml(file, shown, text)
 
 
 def _toml(file: Path, shown: str, text: str) -> Settings | None:
@@ -81,10 +83,9 @@ def _toml(file: Path, shown: str, text: str) -> Settings | None:
     for key, value in table.items():
         position = positions.get(("", key)) or positions.get((key, "")) or shown
         if isinstance(value, dict):
-            inner = {
-                k: ConfigValue(v, positions.get((key, k)) or position)
-                for k, v in value.items()
-            }
+            inner = {}
+            for k, v in value.items():
+                inner[k] = ConfigValue(v, positions.get((key, k)) or position)
             settings.tables[key] = (position, inner)
         else:
             settings.options[key] = ConfigValue(value, position)
@@ -100,9 +101,9 @@ def _toml_positions(text: str, shown: str) -> dict[tuple[str, str], str]:
         head = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
         if head:
             names = [name.strip(" \"'") for name in head.group(1).split(".")]
-            table = (
-                ".".join(names[2:]) if names[:2] == ["tool", "fusiondoc"] else None
-            )
+            table = None
+            if names[:2] == ["tool", "fusiondoc"]:
+                table = ".".join(names[2:])
             if table is not None:
                 positions.setdefault(
                     (table, ""), f"{shown}:{number}:{line.index('[') + 1}"
@@ -138,10 +139,11 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
     for key, node in yaml_text.items(root):
         name = str(key.value)
         if isinstance(node, yaml.MappingNode):
-            inner = {
-                str(k.value): ConfigValue(_plain(v, position(v)), position(k))
-                for k, v in yaml_text.items(node)
-            }
+            inner = {}
+            for k, v in yaml_text.items(node):
+                inner[str(k.value)] = ConfigValue(
+                    _plain(v, position(v)), position(k)
+                )
             settings.tables[name] = (position(key), inner)
         else:
             settings.options[name] = ConfigValue(
@@ -170,7 +172,9 @@ def _plain(node: Any, position: str, depth: int = 0) -> Any:
     kind = yaml_text.kind(node)
     if kind == "bool":
         return node.value.lower() in ("true", "yes", "on")
-    return None if kind == "nothing" else str(node.value)
+    if kind == "nothing":
+        return None
+    return str(node.value)
 
 
 _DEEPEST = 4

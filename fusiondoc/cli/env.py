@@ -103,7 +103,9 @@ def command(
 
 
 def _install(row: TriedFuser) -> str | None:
-    return None if row.available else facts_of(row.fuser).limits.where
+    if row.available:
+        return None
+    return facts_of(row.fuser).limits.where
 
 
 def _print(python: str, tried: Tried, measured: float | None) -> None:

@@ -114,11 +114,9 @@ def reflow(markdown: str, width: int) -> str:
 
 
 def _hold(span: re.Match[str]) -> str:
-    return (
-        span.group().replace(" ", _HELD)
-        if len(span.group()) <= _SHORT
-        else span.group()
-    )
+    if len(span.group()) <= _SHORT:
+        return span.group().replace(" ", _HELD)
+    return span.group()
 
 
 def _wrapped(paragraph: list[str], width: int) -> list[str]:
@@ -176,10 +174,9 @@ def glossary_page(terms: Sequence[str] = ()) -> str:
     text = (PAGES / "glossary.md").read_text(encoding="utf-8")
     if not terms:
         return text
-    entries = {
-        entry.split("\n", 1)[0].lower(): f"## {entry.strip()}"
-        for entry in text.split("\n## ")[1:]
-    }
+    entries = {}
+    for entry in text.split("\n## ")[1:]:
+        entries[entry.split("\n", 1)[0].lower()] = f"## {entry.strip()}"
     for term in terms:
         if term.strip().lower() not in entries:
             raise UsageError(

@@ -162,7 +162,9 @@ def command(
     else:
         for path, backup in apply(found.files, request.cwd, force):
             notify(f"written: {_short(path)} (before: {_short(backup)})")
-    return INTERRUPTED if fixes.interrupted else 0
+    if fixes.interrupted:
+        return INTERRUPTED
+    return 0
 
 
 def _note_unchanged(found: FixesFound) -> None:
@@ -187,9 +189,10 @@ def _notify_lines(lines: Iterable[str]) -> None:
     """Print lines for the user, each within the width of the terminal."""
     from fusiondoc.views import fix_words
 
-    width = (
-        shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
-    )
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+    else:
+        width = sys.maxsize
     for line in lines:
         for part in fix_words.within(line, width):
             notify(part)
@@ -205,13 +208,13 @@ def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
         return fixes_found.as_markdown(fixes, here)
     # A terminal gets no control characters from the source; patch gets the
     # unchanged diff.
-    return (
-        visible(fixes.diff)
-        if output is None and sys.stdout.isatty()
-        else fixes.diff
-    )
+    if output is None and sys.stdout.isatty():
+        return visible(fixes.diff)
+    return fixes.diff
 
 
 def _short(path: Path) -> str:
     here = Path.cwd().resolve()
-    return str(path.relative_to(here)) if here in path.parents else str(path)
+    if here in path.parents:
+        return str(path.relative_to(here))
+    return str(path)

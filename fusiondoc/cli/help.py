@@ -79,11 +79,10 @@ class CommandWithShortHelp(click.Command):
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        options = [
-            param
-            for param in self.get_params(ctx)
-            if isinstance(param, click.Option)
-        ]
+        options = []
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option):
+                options.append(param)
         shown: set[str] = set()
         for heading, flags in SECTIONS[str(self.name)]:
             _write(

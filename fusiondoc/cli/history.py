@@ -141,9 +141,11 @@ def _reached(found: History, cause: str) -> Iterator[str]:
     not."""
     if cause == "lost" and found.still_lost:
         yield f"--fail-on lost: {count(len(found.still_lost), 'loss')}"
-    worse = [
-        move for model in found.models for move in model.moves if move.is_worse
-    ]
+    worse = []
+    for model in found.models:
+        for move in model.moves:
+            if move.is_worse:
+                worse.append(move)
     fallen = sum(move.what == "coverage" for move in worse)
     slower = len(worse) - fallen
     if cause == "coverage" and fallen:

@@ -166,11 +166,10 @@ def _print(
 ) -> None:
     """Print the listing, with these dumps of each kernel."""
     if format_ is None:
-        format_ = (
-            "json"
-            if output is not None and output.suffix.lower() == ".json"
-            else "text"
-        )
+        if output is not None and output.suffix.lower() == ".json":
+            format_ = "json"
+        else:
+            format_ = "text"
     if format_ == "json":
         from fusiondoc.reports.json_format import render as render_json
         from fusiondoc.reports.kernel_choice import narrowed
@@ -224,11 +223,10 @@ def _given(context: click.Context, options: set[str]) -> set[str]:
     """The run options given on the command line, as they are written there."""
     from click.core import ParameterSource
 
-    given = {
-        name
-        for name in options
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-    }
+    given = set()
+    for name in options:
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            given.add(name)
     return {{"inputs": "input", "knobs": "knob"}.get(name, name) for name in given}
 
 
@@ -272,8 +270,8 @@ def _remarks(
             text = f"the log names no kernel: --dump {named} makes the fuser print them"
         notify(f"note: {text}")
         return
-    lacking = (
-        [dump for dump in dumps if dump not in present(kernels)] if kernels else []
-    )
+    lacking = []
+    if kernels:
+        lacking = [dump for dump in dumps if dump not in present(kernels)]
     if lacking:
         notify(f"note: no kernel shown has {', '.join(lacking)}")

@@ -41,9 +41,10 @@ def listing(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     yield from _knobs(shown, everything or not known, width)
     yield from _variables(shown, everything or not known, width)
     for variable, options in shown.options.items():
-        live = [
-            option for option in options if everything or option.live or not known
-        ]
+        live = []
+        for option in options:
+            if everything or option.live or not known:
+                live.append(option)
         if live:
             yield ""
             yield f"OPTIONS OF {variable}" + (
@@ -63,11 +64,10 @@ def _knobs(shown: Overview, everything: bool, width: int) -> Iterator[str]:
         width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH")
     )
     for fuser, title in _HEADINGS.items():
-        listed = [
-            knob
-            for knob in shown.knobs
-            if knob.fuser == fuser and (everything or knob not in no_ops)
-        ]
+        listed = []
+        for knob in shown.knobs:
+            if knob.fuser == fuser and (everything or knob not in no_ops):
+                listed.append(knob)
         if listed:
             yield f"-- {title}"
         for knob in listed:
@@ -96,8 +96,12 @@ def value(knob: KnobHere, torch: str | None) -> str:
         return "unknown"
     if knob.effective is not None:
         shown = knob.effective or "empty"
-        return f"{shown} (fixed)" if knob.live is False else str(shown)
-    return "does nothing" if knob.live is False else "cannot be read"
+        if knob.live is False:
+            return f"{shown} (fixed)"
+        return str(shown)
+    if knob.live is False:
+        return "does nothing"
+    return "cannot be read"
 
 
 def _variables(shown: Overview, everything: bool, width: int) -> Iterator[str]:
@@ -129,11 +133,10 @@ def _dumps(shown: Overview, everything: bool, width: int) -> Iterator[str]:
 
 
 def _log_files(shown: Overview, everything: bool, width: int) -> Iterator[str]:
-    files = [
-        log_file
-        for log_file in shown.log_files
-        if everything or (log_file.does and log_file.live is not False)
-    ]
+    files = []
+    for log_file in shown.log_files:
+        if everything or (log_file.does and log_file.live is not False):
+            files.append(log_file)
     yield ""
     yield "FILES FOR PYTORCH_JIT_LOG_LEVEL, at the lowest level that prints (> is more)"
     for log_file in files:
@@ -234,7 +237,9 @@ def _example(knob: KnobHere) -> str | None:
         "stdout or stderr": "stdout",
     }
     sample = values.get(knob.value) or knob.value.partition(" such as ")[2]
-    return f"--knob {knob.name}={sample}" if sample else None
+    if sample:
+        return f"--knob {knob.name}={sample}"
+    return None
 
 
 def _entry(name: str, text: str, width: int, indent: int = _NAME) -> list[str]:

@@ -354,7 +354,11 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:
     """The names of each ``--dump NAME[,NAME]``, without duplicates."""
-    names = [name for text in texts for name in text.split(",") if name]
+    names = []
+    for text in texts:
+        for name in text.split(","):
+            if name:
+                names.append(name)
     return tuple(dict.fromkeys(names))
 
 
@@ -443,7 +447,8 @@ def _values(options: Mapping[str, Any]) -> dict[str, Any]:
         elif option.kind is Kind.NAMES:
             values[option.name] = names_of(value)
         else:
-            values[option.name] = (
-                tuple(value) if isinstance(value, (tuple, list)) else value
-            )
+            if isinstance(value, (tuple, list)):
+                values[option.name] = tuple(value)
+            else:
+                values[option.name] = value
     return values

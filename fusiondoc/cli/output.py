@@ -66,11 +66,10 @@ def output_checked(
     before anything runs."""
     if value is None:
         return None
-    option = (
-        f"--{param.name}".replace("_", "-")
-        if param.name is not None
-        else "--output"
-    )
+    if param.name is not None:
+        option = f"--{param.name}".replace("_", "-")
+    else:
+        option = "--output"
     if not value.parent.is_dir():
         raise UsageError(
             f"cannot write {value}: there is no folder {value.parent}",
@@ -204,9 +203,9 @@ def format_of(
     """The requested format, else the format of the file's extension, else text."""
     if format_ is not None:
         return format_
-    return (
-        endings.get(output.suffix.lower(), "text") if output is not None else "text"
-    )
+    if output is None:
+        return "text"
+    return endings.get(output.suffix.lower(), "text")
 
 
 def emit(
@@ -358,7 +357,9 @@ def status_of_reached(reached: Sequence[str]) -> int:
     ``--fail-on`` that is reached."""
     for sentence in reached:
         notify(sentence)
-    return FINDINGS_FOUND if reached else 0
+    if reached:
+        return FINDINGS_FOUND
+    return 0
 
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
@@ -394,11 +395,11 @@ def complete_codes(
     from fusiondoc.model.codes import CODES
 
     known = CODES.values()
-    return [
-        CompletionItem(entry.code, help=entry.title)
-        for entry in known
-        if entry.code.startswith(typed.upper())
-    ]
+    items = []
+    for entry in known:
+        if entry.code.startswith(typed.upper()):
+            items.append(CompletionItem(entry.code, help=entry.title))
+    return items
 
 
 def complete_severities_and_codes(
@@ -457,8 +458,8 @@ def complete_captures(
 def _that_fit(names: Iterable[str], typed: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    return [
-        CompletionItem(name)
-        for name in names
-        if name.startswith(typed) and name.isprintable()
-    ]
+    items = []
+    for name in names:
+        if name.startswith(typed) and name.isprintable():
+            items.append(CompletionItem(name))
+    return items

@@ -180,11 +180,10 @@ def _read(arguments: tuple[str, ...]) -> Iterator[ReadLog]:
 
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         given = list(arguments) or [str(CaptureStore().newest().path)]
-        shown = (
-            " ".join(arguments).replace("-", "<stdin>")
-            if "-" in arguments
-            else " ".join(arguments)
-        )
+        if "-" in arguments:
+            shown = " ".join(arguments).replace("-", "<stdin>")
+        else:
+            shown = " ".join(arguments)
         kept = Path(folder) / _STDIN
         if "-" in given:
             with kept.open("wb") as file:

@@ -43,7 +43,9 @@ class _Lossy(io.FileIO):
         size = len(memoryview(data).cast("B"))  # type: ignore[arg-type]
         with contextlib.suppress(OSError):
             written = super().write(data)  # type: ignore[arg-type]
-            return size if written is None else written
+            if written is None:
+                return size
+            return written
         return size
 
 

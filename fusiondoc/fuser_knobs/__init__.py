@@ -64,11 +64,9 @@ def release(torch: str) -> tuple[int, int]:
 def exists_in(spans: tuple[Span, ...], version: Version | None) -> bool:
     """True if any span contains the version; for None, if there is any span at
     all."""
-    return (
-        bool(spans)
-        if version is None
-        else any(version in interval for interval in spans)
-    )
+    if version is None:
+        return bool(spans)
+    return any(version in interval for interval in spans)
 
 
 def hull(spans: Iterable[Span]) -> Span:
@@ -82,4 +80,6 @@ def hull(spans: Iterable[Span]) -> Span:
 
 def describe(spans: tuple[Span, ...]) -> str:
     """ "1.11, 1.13 to 2.1", or "no release" """
-    return ", ".join(map(str, spans)) if spans else "no release"
+    if spans:
+        return ", ".join(map(str, spans))
+    return "no release"

@@ -128,11 +128,9 @@ LOG_FILES: tuple[LogFile, ...] = tuple(
 
 def as_version(torch_version: TorchVersion) -> Version | None:
     """(major, minor); UsageError if the text is no version."""
-    return (
-        parse_version(torch_version)
-        if isinstance(torch_version, str)
-        else torch_version
-    )
+    if isinstance(torch_version, str):
+        return parse_version(torch_version)
+    return torch_version
 
 
 def knobs() -> tuple[Knob, ...]:
@@ -223,17 +221,20 @@ def options(
 ) -> tuple[Option, ...]:
     """The options of a variable that this torch knows."""
     version = as_version(torch_version)
-    return tuple(
-        option for option in OPTIONS[variable] if exists_in(option.live, version)
-    )
+    known = []
+    for option in OPTIONS[variable]:
+        if exists_in(option.live, version):
+            known.append(option)
+    return tuple(known)
 
 
 def dump_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
     """The words that the dump variable may hold for this torch; empty if it has no
     fuser that reads the variable."""
-    return tuple(
-        option.name for option in options(next(iter(OPTIONS)), torch_version)
-    )
+    names = []
+    for option in options(next(iter(OPTIONS)), torch_version):
+        names.append(option.name)
+    return tuple(names)
 
 
 def fuser_dumps(torch_version: TorchVersion = None) -> tuple[FuserDump, ...]:
@@ -296,12 +297,13 @@ toolkit release notes, deprecated architectures)."""
 def first_cuda(capability: Capability) -> tuple[int, int] | None:
     """The first CUDA toolkit for a GPU; an unlisted capability uses that of its
     nearest predecessor."""
-    same = [
-        listed
-        for listed in FIRST_CUDA
-        if listed[0] == capability[0] and listed <= capability
-    ]
-    return FIRST_CUDA[max(same)] if same else None
+    same = []
+    for listed in FIRST_CUDA:
+        if listed[0] == capability[0] and listed <= capability:
+            same.append(listed)
+    if same:
+        return FIRST_CUDA[max(same)]
+    return None
 
 
 def knows(cuda: tuple[int, int], capability: Capability) -> bool | None:
@@ -399,6 +401,7 @@ def bandwidth_of(gpu: str | None) -> float | None:
     if not gpu:
         return None
     name = re.sub(r"^(NVIDIA )?(Tesla )?", "", gpu.strip())
-    return next(
-        (row.gb_per_s for row in TABLE if re.fullmatch(row.name, name)), None
-    )
+    for row in TABLE:
+        if re.fullmatch(row.name, name):
+            return row.gb_per_s
+    return None

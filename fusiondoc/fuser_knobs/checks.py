@@ -205,7 +205,9 @@ _SEE = "fusiondoc knobs lists them with what they do."
 
 def _torch(torch_version: TorchVersion) -> str:
     version = as_version(torch_version)
-    return "torch" if version is None else "torch " + ".".join(map(str, version))
+    if version is None:
+        return "torch"
+    return "torch " + ".".join(map(str, version))
 
 
 class UnknownWord(UsageError):
@@ -218,11 +220,10 @@ def _check_option(
 ) -> None:
     """Raise UnknownWord unless this torch knows the option of a variable."""
     version = as_version(torch_version)
-    known = [
-        option.name
-        for option in OPTIONS[variable]
-        if exists_in(option.live, version)
-    ]
+    known = []
+    for option in OPTIONS[variable]:
+        if exists_in(option.live, version):
+            known.append(option.name)
     if name in known:
         return
     elsewhere = [option for option in OPTIONS[variable] if option.name == name]
@@ -235,11 +236,9 @@ def _check_option(
         where = describe(
             tuple(interval for option in elsewhere for interval in option.live)
         )
-        instead = (
-            " Use kernel_args."
-            if name == "print_args" and "kernel_args" in known
-            else ""
-        )
+        instead = ""
+        if name == "print_args" and "kernel_args" in known:
+            instead = " Use kernel_args."
         raise UnknownWord(
             f"'{name}' is an option of {variable} in torch {where}, not in {_torch(version)}.{instead}",
             _FALLS_BACK + _SEE,
@@ -344,13 +343,11 @@ _FORMS = {
 
 def value_form(kind: str) -> str:
     """The syntax of values of this kind, in words."""
-    return (
-        _FORMS[kind][1]
-        if kind in _FORMS
-        else "a Python function"
-        if kind == "function"
-        else "any text"
-    )
+    if kind in _FORMS:
+        return _FORMS[kind][1]
+    if kind == "function":
+        return "a Python function"
+    return "any text"
 
 
 def _check_value(knob: Knob, value: str) -> None:
@@ -369,9 +366,9 @@ def _check_value(knob: Knob, value: str) -> None:
         and all_whole(re.findall(r"\d+", value)) is not None
     ):
         return
-    guess = (
-        " " + did_you_mean(value.lower(), _SWITCH) if knob.kind == "switch" else ""
-    )
+    guess = ""
+    if knob.kind == "switch":
+        guess = " " + did_you_mean(value.lower(), _SWITCH)
     raise UsageError(
         f"{knob.name}={value}: '{value}' is not {words}.{guess}",
         f"{knob.name}: {knob.does}",
@@ -422,11 +419,10 @@ def _check(
         check_dump_option(name, torch_version)
         return
     meant = INSTEAD if fuser == "auto" else fuser
-    can = [
-        dump.name
-        for dump in catalogue.fuser_dumps(torch_version)
-        if dump.fuser == meant
-    ]
+    can = []
+    for dump in catalogue.fuser_dumps(torch_version):
+        if dump.fuser == meant:
+            can.append(dump.name)
     prints = f"{fuser_title(meant)} can print: {', '.join(can)}." if can else None
     if name in catalogue.dump_options():
         if fuser == WITH_OPTIONS.name:
@@ -493,9 +489,11 @@ def listed(
 ) -> tuple[str, ...]:
     """The words of such a variable, with the words that dumps need."""
     dumps = filter(None, map(catalogue.fuser_dump, names))
-    needed = [
-        value for dump in dumps for name, value in dump.needs if name == variable
-    ]
+    needed = []
+    for dump in dumps:
+        for name, value in dump.needs:
+            if name == variable:
+                needed.append(value)
     return tuple(dict.fromkeys((*words, *needed)))
 
 
@@ -515,9 +513,9 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
                 return False
             continue
         if variable == JIT_LOG:
-            levels = {
-                wish.name: wish.level for wish in reversed(parse_log_level(have))
-            }
+            levels = {}
+            for wish in reversed(parse_log_level(have)):
+                levels[wish.name] = wish.level
             if any(
                 levels.get(wish.name, -1) < wish.level
                 for wish in parse_log_level(value)
@@ -548,11 +546,10 @@ def how_to_set(names: Sequence[str]) -> str:
                     wanted.get(variable, ""), value
                 )[0]
             else:
-                wanted[variable] = (
-                    ",".join(listed(names, variable, ()))
-                    if variable in LISTS
-                    else value
-                )
+                if variable in LISTS:
+                    wanted[variable] = ",".join(listed(names, variable, ()))
+                else:
+                    wanted[variable] = value
     quoted = (
         (variable, f"'{value}'" if ">" in value else value)
         for variable, value in wanted.items()
@@ -563,13 +560,12 @@ def how_to_set(names: Sequence[str]) -> str:
 def together(had: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
     """Both lists of options, without those of ``had`` that cannot be printed
     together with ``requested``."""
-    apart = {
-        option
-        for pair in _EXCLUSIVE_PAIRS
-        if set(pair) & set(requested)
-        for option in pair
-        if option not in requested
-    }
+    apart = set()
+    for pair in _EXCLUSIVE_PAIRS:
+        if set(pair) & set(requested):
+            for option in pair:
+                if option not in requested:
+                    apart.add(option)
     return tuple(
         dict.fromkeys([*(name for name in had if name not in apart), *requested])
     )

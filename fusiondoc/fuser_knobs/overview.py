@@ -251,7 +251,9 @@ def _variable(
 
 
 def _live(spans: tuple[Span, ...], version: Version | None) -> bool | None:
-    return None if version is None else exists_in(spans, version)
+    if version is None:
+        return None
+    return exists_in(spans, version)
 
 
 def _option(option: Option, version: Version | None) -> OptionHere:
@@ -326,11 +328,9 @@ def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
         return [f"{name}='{value}': {error.message} {error.hint or ''}".strip()]
     except UsageError as error:
         return [f"{error.message} {error.hint or ''}".strip()]
-    return (
-        [f"{name}: {note}" for note in log_level_notes(value, torch_version)]
-        if name == JIT_LOG
-        else []
-    )
+    if name == JIT_LOG:
+        return [f"{name}: {note}" for note in log_level_notes(value, torch_version)]
+    return []
 
 
 def find(name: str, shown: Overview) -> list[NamedEntry]:
@@ -338,11 +338,10 @@ def find(name: str, shown: Overview) -> list[NamedEntry]:
     variable, an option, a log file. UsageError with did-you-mean if there is
     none."""
     short = name.split(".")[-1] if name.startswith("torch.") else name
-    found = [
-        found_entry
-        for found_entry in shown.entries()
-        if _means(name, short, found_entry.entry)
-    ]
+    found = []
+    for found_entry in shown.entries():
+        if _means(name, short, found_entry.entry):
+            found.append(found_entry)
     if found:
         return found
     near = nearest(

@@ -38,7 +38,9 @@ _COLOUR = re.compile(
 
 def masked(text: str) -> str:
     """The text with its secrets masked; the number of its lines stays."""
-    return _masked_short(text) if len(text) < _SHORT_TEXT else mask(text)[0]
+    if len(text) < _SHORT_TEXT:
+        return _masked_short(text)
+    return mask(text)[0]
 
 
 @lru_cache(maxsize=4096)
@@ -95,11 +97,11 @@ def _rules_for(text: str) -> list[SecretRule]:
     numbers: set[int] = set()
     for hint in hints:
         numbers.update(_OF_HINT[hint])
-    return [
-        RULES[number]
-        for number in sorted(numbers)
-        if RULES[number].may_be_in(lower)
-    ]
+    rules = []
+    for number in sorted(numbers):
+        if RULES[number].may_be_in(lower):
+            rules.append(RULES[number])
+    return rules
 
 
 def _rules_by_hint() -> dict[str, list[int]]:

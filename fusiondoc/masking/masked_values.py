@@ -37,10 +37,10 @@ def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Mask environment variables, by name and by value."""
-    return {
-        name: MASK if is_secret(name, value) else masked(value)
-        for name, value in variables.items()
-    }
+    shown = {}
+    for name, value in variables.items():
+        shown[name] = MASK if is_secret(name, value) else masked(value)
+    return shown
 
 
 def masked_in(value: T) -> T:
@@ -110,7 +110,9 @@ def _fields_changed(
             after = texts_changed(before, change, entry)
         if after is not before:
             changed[name] = after
-    return replace(value, **changed) if changed else value
+    if changed:
+        return replace(value, **changed)
+    return value
 
 
 _NO_TEXT = frozenset((int, float, bool, type(None)))

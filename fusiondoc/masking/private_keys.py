@@ -47,7 +47,9 @@ def mask_private_keys(text: str, mask: str) -> tuple[str, int]:
             continue
         at, is_key = _mask_key(lines, at, found, mask)
         number += is_key
-    return ("\n".join(lines), number) if number else (text, 0)
+    if number:
+        return "\n".join(lines), number
+    return text, 0
 
 
 def _mask_key(
@@ -58,9 +60,10 @@ def _mask_key(
     line = lines[first]
     end = _END.search(line, begin.end())
     rest = line[begin.end() : end.start() if end else len(line)]
-    hidden = (
-        _INSIDE.sub(mask, rest) if end else _LONG.sub(mask, _escaped(rest, mask))
-    )
+    if end:
+        hidden = _INSIDE.sub(mask, rest)
+    else:
+        hidden = _LONG.sub(mask, _escaped(rest, mask))
     lines[first] = (
         line[: begin.end()] + hidden + (line[end.start() :] if end else "")
     )
@@ -103,7 +106,9 @@ def _escaped(rest: str, mask: str) -> str:
 
 
 def _span(found: re.Match[str] | None) -> tuple[int, int]:
-    return found.span() if found else (-1, -1)
+    if found:
+        return found.span()
+    return -1, -1
 
 
 def _mask_last(lines: list[str], at: int, first: int, mask: str) -> bool:
@@ -119,8 +124,8 @@ def _mask_last(lines: list[str], at: int, first: int, mask: str) -> bool:
 def _shape(prefix: str) -> str:
     """Return a pattern of the prefix of each line, in which numbers, and so times,
     may differ."""
-    return (
-        re.sub(r"(?:\\?[0-9]|[0-9])+", r"[0-9]+", re.escape(prefix.rstrip()[:200]))
-        if prefix.strip()
-        else ""
-    )
+    if prefix.strip():
+        return re.sub(
+            r"(?:\\?[0-9]|[0-9])+", r"[0-9]+", re.escape(prefix.rstrip()[:200])
+        )
+    return ""

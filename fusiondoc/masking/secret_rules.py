@@ -96,20 +96,22 @@ def _last_group(found: re.Match[str]) -> str | None:
 
 def _last_group_with_a_digit(found: re.Match[str]) -> str | None:
     value = found.group(found.lastindex or 0)
-    return _last_group(found) if re.search(r"[0-9!@#$%^&*]", value) else None
+    if re.search(r"[0-9!@#$%^&*]", value):
+        return _last_group(found)
+    return None
 
 
 def _header(found: re.Match[str]) -> str | None:
     """Mask a header, but not ``authorization: required``, which is a sentence."""
     value = found.group(found.lastindex or 0)
-    return (
-        None
-        if value.isalpha()
+    if (
+        value.isalpha()
         and value.islower()
         and len(value) < 16
         and _has_no_scheme(found)
-        else _last_group(found)
-    )
+    ):
+        return None
+    return _last_group(found)
 
 
 def _has_no_scheme(found: re.Match[str]) -> bool:
@@ -117,25 +119,23 @@ def _has_no_scheme(found: re.Match[str]) -> bool:
 
 
 def _last_group_if_random(found: re.Match[str]) -> str | None:
-    return (
-        _last_group(found)
-        if looks_random(found.group(found.lastindex or 0))
-        else None
-    )
+    if looks_random(found.group(found.lastindex or 0)):
+        return _last_group(found)
+    return None
 
 
 def _last_group_if_mixed(found: re.Match[str]) -> str | None:
-    return (
-        _last_group(found)
-        if _may_be_token(found.group(found.lastindex or 0))
-        else None
-    )
+    if _may_be_token(found.group(found.lastindex or 0)):
+        return _last_group(found)
+    return None
 
 
 def _words_to_the_end(found: re.Match[str]) -> str | None:
     """Mask several words, which are a passphrase. A single word is left to the rule
     that recognises code."""
-    return _last_group(found) if len(found.group(2).split()) > 2 else None
+    if len(found.group(2).split()) > 2:
+        return _last_group(found)
+    return None
 
 
 def _basic(found: re.Match[str]) -> str | None:
@@ -148,14 +148,18 @@ def _basic(found: re.Match[str]) -> str | None:
     is_pair = (
         b":" in plain and plain.isascii() and plain.decode("ascii").isprintable()
     )
-    return _last_group(found) if is_pair else None
+    if is_pair:
+        return _last_group(found)
+    return None
 
 
 def _token(found: re.Match[str]) -> str | None:
     """Mask a text of a service's form, unless words follow the prefix."""
     prefix = re.match(r"[A-Za-z0-9]{1,12}[_.$/~-]+|[A-Za-z]{4}", found.group())
     rest = found.group()[prefix.end() if prefix else 0 :]
-    return None if looks_like_words(rest) else MASK
+    if looks_like_words(rest):
+        return None
+    return MASK
 
 
 def _hugging_face(found: re.Match[str]) -> str | None:
@@ -164,11 +168,9 @@ def _hugging_face(found: re.Match[str]) -> str | None:
     body = found.group()[3:]
     others = sum(not character.islower() for character in body)
     is_name = body[0].isupper() and others * 4 <= len(body)
-    return (
-        None
-        if is_name or (body.islower() and len(body) < 30 and body.isalpha())
-        else MASK
-    )
+    if is_name or (body.islower() and len(body) < 30 and body.isalpha()):
+        return None
+    return MASK
 
 
 _OF_A_SERVICE = re.compile(
@@ -194,11 +196,10 @@ def _assigned(found: re.Match[str]) -> str | None:
     name, value = found.group("name"), found.group("value")
     text = found.string
     before = _BEFORE.search(text[max(0, found.start() - 60) : found.start()])
-    whole = (
-        (before.group("words") or "") + before.group("part") + name
-        if before
-        else name
-    )
+    if before:
+        whole = (before.group("words") or "") + before.group("part") + name
+    else:
+        whole = name
     quoted = bool(found.group("open"))
     if whole.startswith("%") or _is_code(name, value, quoted):
         return None
@@ -287,7 +288,9 @@ def _listed(found: re.Match[str]) -> str | None:
     """Mask the second of two texts in a list, unless it is a name too."""
     value = found.group("value")
     is_option = found.group().lstrip("\"'").startswith("-")
-    return _pair(found) if is_option or re.search("[0-9]", value) else None
+    if is_option or re.search("[0-9]", value):
+        return _pair(found)
+    return None
 
 
 # -- the rules ---------------------------------------------------------------------------------------------

@@ -40,7 +40,9 @@ else:
                 return dataclasses.dataclass(frozen=frozen, eq=eq, repr=repr)(cls)
             return _made(cls, frozen, eq, repr, slots)
 
-        return made if cls is None else made(cls)
+        if cls is None:
+            return made
+        return made(cls)
 
 
 class _MadeHere:
@@ -97,7 +99,9 @@ class _LateInit:
         init = self._cls.__init__ = _init(
             self._cls, dataclasses.fields(self._cls), self._frozen
         )
-        return init if instance is None else init.__get__(instance, owner)
+        if instance is None:
+            return init
+        return init.__get__(instance, owner)
 
 
 def _init(
@@ -123,9 +127,10 @@ def _init(
             value = f"_make_{name}()"
         else:
             continue  # the default is the class's attribute
-        body.append(
-            f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}"
-        )
+        if frozen:
+            body.append(f"_set(self, {name!r}, {value})")
+        else:
+            body.append(f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     text = (
@@ -140,9 +145,10 @@ def _init(
     )
     init: Any = space["make"](**known)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {
-        attribute.name: attribute.type for attribute in fields if attribute.init
-    }
+    init.__annotations__ = {}
+    for attribute in fields:
+        if attribute.init:
+            init.__annotations__[attribute.name] = attribute.type
     init.__annotations__["return"] = None
     return init  # type: ignore[no-any-return]
 
@@ -157,11 +163,9 @@ def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
 
 def _eq(key: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
     def __eq__(self: Any, other: object) -> bool:
-        return (
-            bool(key(self) == key(other))
-            if other.__class__ is self.__class__
-            else NotImplemented
-        )
+        if other.__class__ is self.__class__:
+            return bool(key(self) == key(other))
+        return NotImplemented
 
     return __eq__
 
@@ -212,4 +216,6 @@ def count(number: int, what: str) -> str:
 
 def multiple(number: int) -> str:
     """Return `` x3`` to follow a name, `` x4,000``; "" for one."""
-    return f" x{number:,}" if number > 1 else ""
+    if number > 1:
+        return f" x{number:,}"
+    return ""

@@ -70,7 +70,9 @@ class BenchShape:
     def label(self) -> str:
         """The inputs on one line."""
         text = ", ".join(self.inputs) or "no inputs"
-        return text if self.sizes == 1 else f"{self.sizes} random sizes near {text}"
+        if self.sizes == 1:
+            return text
+        return f"{self.sizes} random sizes near {text}"
 
 
 @dataclass(frozen=True)
@@ -205,14 +207,14 @@ class Bench:
 
     def slower(self) -> list[str]:
         """Variants that are slower than eager in some phase with some shape."""
-        return [
-            variant.name
-            for variant in self.variants
+        names = []
+        for variant in self.variants:
             if any(
                 phase.ratio is not None and phase.ratio.high < 1
                 for phase in variant.phases
-            )
-        ]
+            ):
+                names.append(variant.name)
+        return names
 
 
 CONFIDENCE = 0.95
@@ -298,25 +300,25 @@ def of_processes(
     Raises:
         ValueError: no round is in both.
     """
-    pairs = [pair for own, other in zip(eager, variant) for pair in zip(own, other)]
+    pairs = []
+    for own, other in zip(eager, variant):
+        for pair in zip(own, other):
+            pairs.append(pair)
     whole = ratio([own for own, _ in pairs], [other for _, other in pairs])
-    apart = [
-        _median(sorted(own)) / _median(sorted(other))
-        for own in eager
-        if own
-        for other in variant
-        if other
-    ]
+    apart = []
+    for own in eager:
+        if own:
+            for other in variant:
+                if other:
+                    apart.append(_median(sorted(own)) / _median(sorted(other)))
     return Ratio(whole.value, min(whole.low, *apart), max(whole.high, *apart))
 
 
 def _median(ordered: Sequence[float]) -> float:
     middle = len(ordered) // 2
-    return (
-        ordered[middle]
-        if len(ordered) % 2
-        else (ordered[middle - 1] + ordered[middle]) / 2
-    )
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 SUITE_SCHEMA = "fusiondoc.suite/1"
@@ -402,11 +404,11 @@ class Suite:
 
     def slower(self) -> list[str]:
         """Variants that are slower than eager in some case."""
-        return [
-            f"{case.name}: {name}"
-            for case in self.cases
-            for name in (case.bench.slower() if case.bench is not None else [])
-        ]
+        names = []
+        for case in self.cases:
+            for name in case.bench.slower() if case.bench is not None else []:
+                names.append(f"{case.name}: {name}")
+        return names
 
     def beside(self) -> list[Beside]:
         """Return every published figure with the measurement here; empty for small
@@ -414,13 +416,16 @@ class Suite:
         found = []
         for published in self.published if not self.small else ():
             for interpreter in self.interpreters():
-                measured = [
-                    _measured(published, case.name, case.bench, variant)
-                    for case, variant in self.variants()
-                    if variant.interpreter == interpreter
-                    and variant.name == published.variant
-                    and fnmatchcase(case.name, published.case)
-                ]
+                measured = []
+                for case, variant in self.variants():
+                    if (
+                        variant.interpreter == interpreter
+                        and variant.name == published.variant
+                        and fnmatchcase(case.name, published.case)
+                    ):
+                        measured.append(
+                            _measured(published, case.name, case.bench, variant)
+                        )
                 present = [beside for beside in measured if beside is not None]
                 if present:
                     found.append(max(present, key=lambda beside: beside.value))
@@ -456,11 +461,9 @@ def _measured(
         return None
     if published.measure == MEMORY:
         memory = memory_ratio(bench, variant)
-        return (
-            None
-            if memory is None
-            else Beside(published, variant.interpreter, case, memory)
-        )
+        if memory is None:
+            return None
+        return Beside(published, variant.interpreter, case, memory)
     phase = phase_of(variant, published.phase)
     if phase is None or phase.ratio is None:
         return None

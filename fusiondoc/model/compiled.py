@@ -61,7 +61,9 @@ class CompiledGraphRow:
     @property
     def not_found(self) -> tuple[str, ...]:
         """Names of its operators that no kernel or call is known to compute."""
-        return self.accounts.not_found if self.accounts is not None else ()
+        if self.accounts is None:
+            return ()
+        return self.accounts.not_found
 
 
 @dataclass(frozen=True)
@@ -123,20 +125,21 @@ class CompiledReport:
     def bytes_moved(self) -> int | None:
         """Bytes that all its graphs read and write, each run once; None if those of
         one of them are unknown."""
-        known = [
-            graph.bytes_accessed
-            for graph in self.graphs
-            if graph.bytes_accessed is not None
-        ]
-        return sum(known) if len(known) == len(self.graphs) else None
+        known = []
+        for graph in self.graphs:
+            if graph.bytes_accessed is not None:
+                known.append(graph.bytes_accessed)
+        if len(known) == len(self.graphs):
+            return sum(known)
+        return None
 
     @property
     def views_alone(self) -> int:
         """Number of operators in its graphs if none of the graphs computes
         anything; 0 if one does, or if that is unknown."""
-        accounts = [
-            None if graph.failed else graph.accounts for graph in self.graphs
-        ]
+        accounts = []
+        for graph in self.graphs:
+            accounts.append(None if graph.failed else graph.accounts)
         known = [one for one in accounts if one is not None]
         if len(known) < len(accounts) or any(
             one.in_groups or one.in_calls or one.not_found for one in known

@@ -82,7 +82,9 @@ def _shared(cover: Coverage, ranks: int) -> Coverage | None:
         return None
 
     def part(number: int | None) -> int | None:
-        return None if number is None else number // ranks
+        if number is None:
+            return None
+        return number // ranks
 
     some = AnyFuser(part(cover.any_fuser.ops_total), cover.any_fuser.fraction)
     return replace(

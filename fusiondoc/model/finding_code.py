@@ -43,7 +43,9 @@ class Code:
     @property
     def advice(self) -> str | None:
         """The sentences of ``remedy``."""
-        return self.remedy.text if self.remedy is not None else None
+        if self.remedy is None:
+            return None
+        return self.remedy.text
 
     @property
     def family(self) -> Family:

@@ -57,11 +57,9 @@ class Move:
     @property
     def is_worse(self) -> bool:
         """True if less is covered, or a step takes longer."""
-        return (
-            self.after < self.before
-            if self.what == "coverage"
-            else self.after > self.before
-        )
+        if self.what == "coverage":
+            return self.after < self.before
+        return self.after > self.before
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,9 @@ class History:
     @property
     def still_lost(self) -> tuple[LostGroup, ...]:
         """The losses whose group has not come back."""
-        return tuple(
-            lost
-            for model in self.models
-            for lost in model.lost
-            if lost.back_date is None
-        )
+        groups = []
+        for model in self.models:
+            for lost in model.lost:
+                if lost.back_date is None:
+                    groups.append(lost)
+        return tuple(groups)

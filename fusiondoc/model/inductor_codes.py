@@ -22,7 +22,9 @@ _REWRITES: Mapping[str, str] = {
 def rewrite_of(code: str, op: str = "it") -> str | None:
     """Return the instruction to rewrite an operator (``op``) that is a call; None
     if the code has another remedy."""
-    return f"Write {op} {_REWRITES[code]}" if code in _REWRITES else None
+    if code in _REWRITES:
+        return f"Write {op} {_REWRITES[code]}"
+    return None
 
 
 def _rewrite(code: str, more: str) -> Remedy:

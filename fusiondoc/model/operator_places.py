@@ -20,11 +20,11 @@ but noise for a reader."""
 
 def outside(report: Report) -> list[Unfused]:
     """Return the unfused operators that are worth showing: those that ran."""
-    return [
-        row
-        for row in report.unfused
-        if row.op not in NO_OPERATORS and row.may_have_run
-    ]
+    rows = []
+    for row in report.unfused:
+        if row.op not in NO_OPERATORS and row.may_have_run:
+            rows.append(row)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ class InLayer:
     def share(self) -> float | None:
         """Share of the operators that is in groups; None if there are none."""
         total = self.fused + self.unfused
-        return self.fused / total if total else None
+        if total:
+            return self.fused / total
+        return None
 
     def __add__(self, other: InLayer) -> InLayer:
         return InLayer(self.fused + other.fused, self.unfused + other.unfused)
@@ -94,11 +96,9 @@ def module_tree(report: Report) -> tuple[Module, ...]:
     kernels = {k.id: k.ms.median for k in report.kernels if k.ms is not None}
     for group in report.groups:
         for instance in group.instances if group.specialisation == 1 else ():
-            took = (
-                _took(group, instance, kernels)
-                if instance.layer is not None
-                else None
-            )
+            took = None
+            if instance.layer is not None:
+                took = _took(group, instance, kernels)
             if instance.layer is not None and took is not None:
                 node = top.at(instance.layer)
                 node.ms = (node.ms or 0.0) + took
@@ -114,7 +114,9 @@ def _took(
     known = [kernels[name] for name in instance.kernels if name in kernels]
     if not known:
         return None
-    return sum(known) if group.segments else max(known)
+    if group.segments:
+        return sum(known)
+    return max(known)
 
 
 class _Node:
@@ -160,7 +162,9 @@ class _Node:
 
 def _sum(times: Iterable[float | None]) -> float | None:
     known = [milliseconds for milliseconds in times if milliseconds is not None]
-    return sum(known) if known else None
+    if known:
+        return sum(known)
+    return None
 
 
 _PATH_NUMBER = re.compile(r"(\d+)")
@@ -213,10 +217,9 @@ def _merged(rows: list[_Numbers]) -> list[_Numbers]:
             others.setdefault((row[:position], row[position + 1 :]), []).extend(
                 row[position]
             )
-        rows = [
-            (*before, tuple(sorted(set(here))), *after)
-            for (before, after), here in others.items()
-        ]
+        rows = []
+        for (before, after), here in others.items():
+            rows.append((*before, tuple(sorted(set(here))), *after))
     return rows
 
 

@@ -108,12 +108,16 @@ class Remedy:
     @classmethod
     def of(cls, words: Remedy | str) -> Remedy:
         """Return ``words`` as a remedy; a text becomes its ``step``."""
-        return cls(words) if isinstance(words, str) else words
+        if isinstance(words, str):
+            return cls(words)
+        return words
 
     @property
     def text(self) -> str:
         """All its sentences."""
-        return f"{self.step} {self.more}" if self.more else self.step
+        if self.more:
+            return f"{self.step} {self.more}"
+        return self.step
 
 
 def nothing(step: str, more: str = "") -> Remedy:

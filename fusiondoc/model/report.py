@@ -91,7 +91,9 @@ class Unfused:
     @property
     def users_lines(self) -> tuple[str, ...]:
         """The lines of the user's program that it may come from."""
-        return self.called_from if self.user_source is None else (self.user_source,)
+        if self.user_source is None:
+            return self.called_from
+        return (self.user_source,)
 
     @property
     def may_have_run(self) -> bool:
@@ -283,7 +285,9 @@ class ProgramNode:
     def row(self) -> int | None:
         """``Unfused.index`` of its row, of the first rank if the program belongs to
         several; None without a row."""
-        return self.rows[0] if self.rows else None
+        if self.rows:
+            return self.rows[0]
+        return None
 
 
 @dataclass(frozen=True)
@@ -438,11 +442,9 @@ class Report:
     def views_alone(self) -> int:
         """Operators of a run of torch.compile whose graphs have nothing to compute;
         0 for any other run."""
-        return (
-            self.compiled.views_alone
-            if self.compiled is not None and not self.unfused
-            else 0
-        )
+        if self.compiled is not None and not self.unfused:
+            return self.compiled.views_alone
+        return 0
 
     @property
     def fused_operators(self) -> int:
@@ -451,9 +453,9 @@ class Report:
         once."""
         listed = sum(group.operators for group in self.first_groups)
         groups = {group.id for group in self.groups}
-        again = (
-            self.compiled.counted_again(groups) if self.compiled is not None else 0
-        )
+        again = 0
+        if self.compiled is not None:
+            again = self.compiled.counted_again(groups)
         return listed - again + self.fused_operators_left_out
 
     def metrics(self) -> dict[str, float]:

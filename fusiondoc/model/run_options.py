@@ -302,9 +302,10 @@ def command_words(
         if option.flag is None or value is None or not option.offers & offers:
             continue
         if option.kind is Kind.SETTINGS:
-            changed = {
-                name: text for name, text in value.items() if not _sets(more, name)
-            }
+            changed = {}
+            for name, text in value.items():
+                if not _sets(more, name):
+                    changed[name] = text
             words += _words(option, option.flag, changed)
         elif not _replaced(option, more):
             words += _words(option, option.flag, value)
@@ -317,13 +318,16 @@ def _words(option: RunOption, flag: str, value: Any) -> list[str]:
     if option.kind is Kind.FLAG:
         return [flag]
     if option.kind in (Kind.TEXTS, Kind.CHOICES):
-        return [word for text in value for word in (flag, text)]
+        words = []
+        for text in value:
+            for word in (flag, text):
+                words.append(word)
+        return words
     if option.kind is Kind.SETTINGS:
-        return [
-            word
-            for name, text in value.items()
-            for word in (flag, f"{name}={text}")
-        ]
+        words = []
+        for name, text in value.items():
+            words.extend((flag, f"{name}={text}"))
+        return words
     if option.kind is Kind.NAMES:
         return [flag, ",".join(value)]
     if option.kind is Kind.SECONDS and value % 1 == 0:
@@ -333,9 +337,10 @@ def _words(option: RunOption, flag: str, value: Any) -> list[str]:
 
 def _replaced(option: RunOption, more: Sequence[str]) -> bool:
     """True if ``more`` has the option or its opposite."""
-    opposites = [
-        other.flag for other in RUN_OPTIONS if other.opposite == option.name
-    ]
+    opposites = []
+    for other in RUN_OPTIONS:
+        if other.opposite == option.name:
+            opposites.append(other.flag)
     return option.flag in more or any(flag in more for flag in opposites)
 
 

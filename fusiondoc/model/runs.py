@@ -158,16 +158,15 @@ class Verification:
                 for value in (self.eager_off, self.fused_off)
             )
             how = f"eager itself is off by {eager} from {self.reference}, fused by {fused}"
-            how += f" ({self.no_float64})" if self.no_float64 else ""
+            if self.no_float64:
+                how += f" ({self.no_float64})"
         elif self.no_float64 is not None:
             how = f"compared with eager alone: {self.no_float64}"
         else:
             return None
-        return (
-            f"within what {self.computed_in} rounds: {how}"
-            if self.same and self.computed_in
-            else how
-        )
+        if self.same and self.computed_in:
+            return f"within what {self.computed_in} rounds: {how}"
+        return how
 
 
 def furthest_off(rows: Iterable[Verification]) -> Verification:
@@ -181,7 +180,9 @@ def furthest_off(rows: Iterable[Verification]) -> Verification:
 def _off(value: float | None, whole: bool) -> str:
     if value is None:
         return "an unknown amount"
-    return f"{value:.2%} of its elements" if whole else f"{value:.2g}"
+    if whole:
+        return f"{value:.2%} of its elements"
+    return f"{value:.2g}"
 
 
 @dataclass(frozen=True)

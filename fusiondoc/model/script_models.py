@@ -53,10 +53,8 @@ class ScriptRun:
         taken = f", {self.steps} times {self.step_by}" if self.steps else ""
         if not self.compiled_graphs:
             return f"eager PyTorch{taken}"
-        kernels = (
-            f", inductor kernels: {self.inductor_kernels}"
-            if self.inductor_kernels
-            else ""
-        )
+        kernels = ""
+        if self.inductor_kernels:
+            kernels = f", inductor kernels: {self.inductor_kernels}"
         functions, graphs = self.compiled_frames, self.compiled_graphs
         return f"torch.compile (functions: {functions}, graphs: {graphs}{kernels}){taken}"

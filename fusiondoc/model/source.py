@@ -50,12 +50,14 @@ class Source:
         A drive letter and other colons in the file's name are not the line:
         ``C:\\m.py:3:4`` is line 3 of ``C:\\m.py``.
         """
-        return _parsed(text) if text else None
+        if text:
+            return _parsed(text)
+        return None
 
     def __str__(self) -> str:
-        return (
-            self.at_line if self.column is None else f"{self.at_line}:{self.column}"
-        )
+        if self.column is None:
+            return self.at_line
+        return f"{self.at_line}:{self.column}"
 
     @property
     def at_line(self) -> str:
@@ -75,18 +77,18 @@ def _parsed(text: str) -> Source | None:
         return None
     file, line, column = found.groups()
     number = whole_number(line)
-    return (
-        None
-        if number is None
-        else Source(file, number, None if column is None else whole_number(column))
-    )
+    if number is None:
+        return None
+    return Source(file, number, None if column is None else whole_number(column))
 
 
 def file_of(text: str | None) -> str | None:
     """Return the file of a position, as ``Source.parse`` would find it, without
     making a ``Source``: reports call it for each row."""
     found = _WRITTEN.match(text) if text else None
-    return found[1] if found is not None else None
+    if found is None:
+        return None
+    return found[1]
 
 
 _INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOTALL)
@@ -96,7 +98,9 @@ def without_packages(source: str) -> str:
     """Return the position in an installed package from the package's name on:
     ``torch/nn/functional.py:1``."""
     found = _INSTALLED.match(source)  # not sub, which searches at each character
-    return source[found.end() :] if found else source
+    if found:
+        return source[found.end() :]
+    return source
 
 
 _KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
@@ -107,7 +111,9 @@ def from_package(source: str) -> str:
     well-known package that is installed elsewhere."""
     short = without_packages(source)
     found = _KNOWN.match(source) if short == source else None
-    return short if found is None else source[found.end() :]
+    if found is None:
+        return short
+    return source[found.end() :]
 
 
 def path_ends_with(path: str, end: str) -> bool:
@@ -118,9 +124,11 @@ def path_ends_with(path: str, end: str) -> bool:
 
 
 def _parts(path: str) -> list[str]:
-    return [
-        part for part in path.replace("\\", "/").split("/") if part not in ("", ".")
-    ]
+    parts = []
+    for part in path.replace("\\", "/").split("/"):
+        if part not in ("", "."):
+            parts.append(part)
+    return parts
 
 
 def last_name(path: str) -> str:
@@ -146,11 +154,9 @@ def user_line(source: str) -> str | None:
     if found is None:
         return None
     file, line, column = found.groups()
-    return (
-        None
-        if column is None or is_of_library(file)
-        else f"{file}:{whole_number(line)}"
-    )
+    if column is None or is_of_library(file):
+        return None
+    return f"{file}:{whole_number(line)}"
 
 
 @lru_cache(maxsize=1024)
@@ -178,7 +184,9 @@ def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     """Return the line of the user's program that an operator comes from; None if it
     is not known."""
     lines = users_lines(op, source, known)
-    return lines[0] if len(lines) == 1 else None
+    if len(lines) == 1:
+        return lines[0]
+    return None
 
 
 class OptionInWords(NamedTuple):
@@ -194,14 +202,14 @@ def in_words(value: object) -> str | None:
     if value is None or value in ((), [], {}):
         return None
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        if value:
+            return "yes"
+        return "no"
     if isinstance(value, Mapping):
         return " ".join(f"{name}={element}" for name, element in value.items())
-    return (
-        " ".join(map(str, value))
-        if isinstance(value, (list, tuple))
-        else str(value)
-    )
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value))
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -250,9 +258,11 @@ class Options:
         texts = (
             (name, in_words(value)) for name, value in named if value is not False
         )
-        return tuple(
-            OptionInWords(name, text) for name, text in texts if text is not None
-        )
+        values = []
+        for name, text in texts:
+            if text is not None:
+                values.append(OptionInWords(name, text))
+        return tuple(values)
 
 
 @dataclass(frozen=True)

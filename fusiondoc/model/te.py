@@ -124,11 +124,10 @@ class TeReport:
     @property
     def in_words(self) -> str:
         """``Transformer Engine 2.20.2``, with a remark if it only planned."""
-        planned = (
-            ""
-            if self.ran or not self.fusers
-            else ", planned on the CPU: a plan, not a run"
-        )
+        if self.ran or not self.fusers:
+            planned = ""
+        else:
+            planned = ", planned on the CPU: a plan, not a run"
         return f"Transformer Engine {self.version or 'of unknown version'}{planned}"
 
 

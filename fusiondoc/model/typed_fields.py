@@ -81,13 +81,13 @@ def sound(value: Any) -> Any:
     encoding can write: infinities and NaN become None, halves of surrogate pairs
     question marks."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        if math.isfinite(value):
+            return value
+        return None
     if isinstance(value, str):
-        return (
-            value
-            if value.isascii()
-            else value.encode("utf-8", "replace").decode("utf-8")
-        )
+        if value.isascii():
+            return value
+        return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
         return [sound(element) for element in value]
     if isinstance(value, dict):
@@ -119,7 +119,9 @@ def object_of(data: bytes) -> Mapping[str, Any]:
         value = sound(json_within(data))
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _object(kind: Any, data: object) -> Any:
@@ -159,7 +161,9 @@ def _value(kind: Any, value: Any) -> Any:
     if kind is Any:
         return value
     if type(None) in inside:
-        return None if value is None else _value(_but_none(inside), value)
+        if value is None:
+            return None
+        return _value(_but_none(inside), value)
     if origin is tuple:
         return tuple(
             _values(inside[0], value if isinstance(value, list) else _damaged())
@@ -242,4 +246,6 @@ def as_json(value: Any) -> Any:
         return sorted(as_json(element) for element in value)
     if isinstance(value, AnyMapping):
         return {str(name): as_json(element) for name, element in value.items()}
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Path):
+        return str(value)
+    return value

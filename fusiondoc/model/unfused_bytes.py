@@ -21,4 +21,6 @@ def unfused_bytes(rows: Iterable[_Outside]) -> int | None:
     that never ran move nothing."""
     ran = [row.bytes_moved for row in rows if row.ran is not False]
     known = [moved for moved in ran if moved is not None]
-    return sum(known) if known or not ran else None
+    if known or not ran:
+        return sum(known)
+    return None

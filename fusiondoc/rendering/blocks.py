@@ -310,11 +310,9 @@ class Card:
         names with their numbers."""
         if isinstance(self.rows[0][0], (ShownReason, Status)):
             return "whys"
-        return (
-            "light"
-            if any(isinstance(cell, Gauge) for cell in self.rows[0])
-            else "tally"
-        )
+        if any(isinstance(cell, Gauge) for cell in self.rows[0]):
+            return "light"
+        return "tally"
 
 
 @dataclass(frozen=True)
@@ -379,11 +377,10 @@ def _with_columns(table: Table, format_: Formats) -> Table:
     """Return the table with the columns of a format."""
     if all(format_ & column.formats for column in table.columns):
         return table
-    kept = [
-        number
-        for number, column in enumerate(table.columns)
-        if format_ & column.formats
-    ]
+    kept = []
+    for number, column in enumerate(table.columns):
+        if format_ & column.formats:
+            kept.append(number)
     rows = []
     for row in table.rows:
         rows.append(replace(row, cells=tuple(row.cells[number] for number in kept)))

@@ -120,13 +120,17 @@ _MOST_POSITIONS = 3
 
 def _types(cell: Types) -> str:
     listed = "; ".join(short for short, _ in cell.types)
-    return f"{listed}  = {cell.size}" if cell.size else listed
+    if cell.size:
+        return f"{listed}  = {cell.size}"
+    return listed
 
 
 def _quoted(cell: Quotes) -> str:
     """Return the positions in the log."""
     listed = ", ".join(line.where for line in cell.lines)
-    return f"{listed} and {cell.left_out:,} more" if cell.left_out else listed
+    if cell.left_out:
+        return f"{listed} and {cell.left_out:,} more"
+    return listed
 
 
 def _listed(ids: tuple[str, ...], most: int | None) -> str:

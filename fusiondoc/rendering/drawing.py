@@ -144,9 +144,9 @@ def rows_of_lines(rows: Sequence[Sequence[str]], gap: int = 2) -> str:
         table.add_column(no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    longest = [
-        max(cell_len(cell) + gap for cell in column) for column in zip(*rows)
-    ]
+    longest = []
+    for column in zip(*rows):
+        longest.append(max(cell_len(cell) + gap for cell in column))
     return drawn(table, sum(longest), colour=False)
 
 
@@ -192,13 +192,14 @@ class _Visible:
         self, console: Console, options: ConsoleOptions
     ) -> RenderResult:
         for segment in console.render(self._content, options):
-            yield (
-                segment
-                if segment.control
-                else Segment(
-                    visible(segment.text).replace(_KEPT, " "), segment.style
+            if segment.control:
+                yield segment
+            else:
+                yield (
+                    Segment(
+                        visible(segment.text).replace(_KEPT, " "), segment.style
+                    )
                 )
-            )
 
 
 _FULL, _EMPTY = "█", "░"

@@ -11,7 +11,9 @@ differ."""
 
 def hue(code: str | None) -> str:
     """Return the classes for the colour of a code."""
-    return f"hue {code}" if code in CODES else "hue"
+    if code in CODES:
+        return f"hue {code}"
+    return "hue"
 
 
 def colours() -> str:

@@ -55,7 +55,10 @@ class _Layout:
         self.widths = [size[0] for size in sizes]
         self.heights = [size[1] for size in sizes]
         self.rows = self._wrapped(_layers(self.count, edges))
-        self.row_of = {i: r for r, row in enumerate(self.rows) for i in row}
+        self.row_of = {}
+        for r, row in enumerate(self.rows):
+            for i in row:
+                self.row_of[i] = r
         self.ways = [self._way(edge) for edge in edges]
         self.near: list[list[int]] = [[] for _ in self.widths]
         self.far: list[list[int]] = [[] for _ in self.widths]
@@ -152,7 +155,10 @@ class _Layout:
         return [*way, end]
 
     def _sort_rows(self) -> None:
-        position = {i: float(p) for row in self.rows for p, i in enumerate(row)}
+        position = {}
+        for row in self.rows:
+            for p, i in enumerate(row):
+                position[i] = float(p)
         for sweep in range(_SWEEPS):
             down = sweep % 2 == 0
             for row in self.rows if down else reversed(self.rows):
@@ -194,22 +200,24 @@ class _Layout:
     def _weight(self, i: int) -> float:
         """Edges have less weight than boxes: else every edge beside a chain of
         boxes would push it further aside."""
-        return 1.0 if i < self.count else 0.05
+        if i < self.count:
+            return 1.0
+        return 0.05
 
     def _middle(
         self, around: Sequence[int], centres: Sequence[float], i: int
     ) -> float:
         weights = sum(map(self._weight, around))
-        return (
-            sum(self._weight(j) * centres[j] for j in around) / weights
-            if around
-            else centres[i]
-        )
+        if around:
+            return sum(self._weight(j) * centres[j] for j in around) / weights
+        return centres[i]
 
 
 def _mean(values: Iterable[float], default: float) -> float:
     known = list(values)
-    return sum(known) / len(known) if known else default
+    if known:
+        return sum(known) / len(known)
+    return default
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -289,5 +297,8 @@ def _spread(
         ):
             (sum1, weight1, many1), (sum2, weight2, many2) = pools[-2:]
             pools[-2:] = [(sum1 + sum2, weight1 + weight2, many1 + many2)]
-    bases = [total / weight for total, weight, many in pools for _ in range(many)]
+    bases = []
+    for total, weight, many in pools:
+        for _ in range(many):
+            bases.append(total / weight)
     return [base + offset for base, offset in zip(bases, offsets)]

@@ -82,7 +82,9 @@ def escaped(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    if len(text) <= _LONGEST:
+        return text
+    return text[: _LONGEST - 1] + "…"
 
 
 def _section(section: Section, room: int) -> Iterator[str]:
@@ -124,19 +126,24 @@ def _block(block: Block, room: int) -> Iterator[str]:
 
 def _list_lines(block: NamedValues | Remarks | Items | Entries) -> list[str]:
     if isinstance(block, Entries):
-        return [
-            f"- **{escaped(entry.tag)}** {escaped(entry.title)}"
-            for entry in block.rows
-        ]
+        lines = []
+        for entry in block.rows:
+            lines.append(f"- **{escaped(entry.tag)}** {escaped(entry.title)}")
+        return lines
     if isinstance(block, NamedValues):
         return [f"- {escaped(name)}: {_value(value)}" for name, value in block.rows]
     if isinstance(block, Remarks):
         return [f"- {escaped(line)}" for line in block.lines]
-    return [line for item in block.rows for line in item_lines(item)]
+    lines = []
+    for item in block.rows:
+        lines.extend(item_lines(item))
+    return lines
 
 
 def _value(value: str | Cell) -> str:
-    return escaped(value) if isinstance(value, str) else _cell(value)
+    if isinstance(value, str):
+        return escaped(value)
+    return _cell(value)
 
 
 def _sentences(sentences: Sentences) -> Iterator[str]:
@@ -155,7 +162,8 @@ def _commands(command: Command) -> Iterator[str]:
 
 def _steps(steps: ChangeList) -> Iterator[str]:
     for number, step in enumerate(steps.rows, 1):
-        yield from (line[:_LONGEST_OF_A_STEP] for line in _step(number, step))
+        for line in _step(number, step):
+            yield line[:_LONGEST_OF_A_STEP]
 
 
 def _diff(diff: Diff) -> Iterator[str]:
@@ -181,17 +189,16 @@ def _step(number: int, step: ListedChange) -> Iterator[str]:
     yield f"{number}. **{markdown(step.text)}**{where}" + (
         f": {markdown(step.gain)}" if step.gain else ""
     )
-    yield from (
-        f"   {markdown(text)}"
-        for text in (step.unlocks, step.proof, step.note)
-        if text
-    )
+    for text in (step.unlocks, step.proof, step.note):
+        if text:
+            yield f"   {markdown(text)}"
     for text, language in ((step.diff, "diff"), (step.code, "python")):
         if text:
-            rows = [
-                one_line(row).replace("```", "`` `") for row in text.split("\n")
-            ]
-            yield from (f"   {row}" for row in (f"```{language}", *rows, "```"))
+            rows = []
+            for row in text.split("\n"):
+                rows.append(one_line(row).replace("```", "`` `"))
+            for row in (f"```{language}", *rows, "```"):
+                yield f"   {row}"
     if step.command is not None:
         yield f"   {_command(step.command)}"
 
@@ -224,11 +231,10 @@ def _table(table: Table, room: int) -> Iterator[str]:
     of = ""
     for row in table.rows:
         if row.above is not None:
-            of = (
-                row.above
-                if isinstance(row.above, str)
-                else written(row.above, PAGE)
-            )
+            if isinstance(row.above, str):
+                of = row.above
+            else:
+                of = written(row.above, PAGE)
         cells = [_cell(cell) for cell in row.cells]
         rows.append(_line([escaped(of), *cells] if above else cells))
     fitted = _fitting(rows, room)
@@ -261,7 +267,9 @@ _MOST_POSITIONS = 3
 
 def _span(text: str) -> str:
     """Return code on one line, shortened if it is long; "" for an empty text."""
-    return markdown_code(_cut(text)) if text else ""
+    if text:
+        return markdown_code(_cut(text))
+    return ""
 
 
 def _cell(cell: Cell) -> str:
@@ -273,9 +281,9 @@ def _cell(cell: Cell) -> str:
         case ShownPosition(where):
             return _span(where)
         case ShownPositions(positions):
-            spans = [
-                _span(position.where) for position in positions[:_MOST_POSITIONS]
-            ]
+            spans = []
+            for position in positions[:_MOST_POSITIONS]:
+                spans.append(_span(position.where))
             return ", ".join(spans) + (
                 " …" if len(positions) > _MOST_POSITIONS else ""
             )
@@ -284,12 +292,13 @@ def _cell(cell: Cell) -> str:
                 "" if stated else " (worked out)"
             )
     limits = interval_of(cell)
-    text = (
-        written(cell, PAGE)
-        if isinstance(cell, _FIGURES)
-        else escaped(written(cell, PAGE))
-    )
-    return f"{text} ({limits})" if limits else text
+    if isinstance(cell, _FIGURES):
+        text = written(cell, PAGE)
+    else:
+        text = escaped(written(cell, PAGE))
+    if limits:
+        return f"{text} ({limits})"
+    return text
 
 
 def item_lines(item: Item) -> Iterator[str]:
@@ -302,7 +311,8 @@ def item_lines(item: Item) -> Iterator[str]:
     head = f"{pictures}**{escaped(words)}** " if words else ""
     where = f" at {markdown_code(_cut(item.position))}" if item.position else ""
     yield f"- {head}{escaped(item.text)}{where}"
-    yield from (f"  - {escaped(text)}" for text in item.details)
+    for text in item.details:
+        yield f"  - {escaped(text)}"
 
 
 def _list(rows: Sequence[str], room: int, left_out: int = 0) -> Iterator[str]:

@@ -207,7 +207,9 @@ def _finished(value: Any) -> Any:
     characters, "" for None."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
-    return "" if value is None else value
+    if value is None:
+        return ""
+    return value
 
 
 _LONG_WORD = re.compile(r"\S{16,}")

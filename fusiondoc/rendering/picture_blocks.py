@@ -211,7 +211,9 @@ class Annotation:
         """The class of the mark in the pages' style."""
         if self.groups and self.codes:
             return "both"
-        return "in" if self.groups else "out"
+        if self.groups:
+            return "in"
+        return "out"
 
 
 @dataclass(frozen=True)

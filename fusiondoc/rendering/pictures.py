@@ -45,10 +45,9 @@ class PlacedGraph:
 def placed(graph: PictureGraph) -> PlacedGraph:
     """Return the boxes and paths at their positions."""
     drawing = draw([_size(box.lines) for box in graph.boxes], graph.edges)
-    boxes = [
-        _placed(graph.boxes[number], drawing.corners[number])
-        for number in drawing.order
-    ]
+    boxes = []
+    for number in drawing.order:
+        boxes.append(_placed(graph.boxes[number], drawing.corners[number]))
     ways = tuple(itertools.zip_longest(map(_path, drawing.routes), graph.apart))
     return PlacedGraph(
         graph, round(drawing.width), round(drawing.height), ways, tuple(boxes)
@@ -57,9 +56,9 @@ def placed(graph: PictureGraph) -> PlacedGraph:
 
 def _placed(box: Box, corner: Point) -> PlacedBox:
     width, height = _size(box.lines)
-    lines = [
-        (_PAD + 9 + number * _LINE, line) for number, line in enumerate(box.lines)
-    ]
+    lines = []
+    for number, line in enumerate(box.lines):
+        lines.append((_PAD + 9 + number * _LINE, line))
     return PlacedBox(
         box,
         f"{corner[0]:.0f}",

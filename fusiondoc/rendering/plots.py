@@ -88,9 +88,9 @@ def plotted(curves: Curves) -> Plot | None:
     measured: set[int] = set()
     known: list[float] = []
     for _, row in curves.values:
-        measured.update(
-            number for number, value in enumerate(row) if value is not None
-        )
+        for number, value in enumerate(row):
+            if value is not None:
+                measured.add(number)
         known += [value for value in row if value is not None and value > 0]
     if len(measured) < 2 or not known:
         return None
@@ -141,9 +141,10 @@ def _points(
     points: list[Mark | None] = []
     for number, value in enumerate(row):
         text = f"{name}, {curves.names[number]}: {digits(value or 0)} {curves.unit}"
-        points.append(
-            Mark(scale.x(number), scale.y(value), text) if value else None
-        )
+        if value:
+            points.append(Mark(scale.x(number), scale.y(value), text))
+        else:
+            points.append(None)
     return points
 
 
@@ -177,17 +178,19 @@ def _apart(drawn: Sequence[PlotLine]) -> list[PlotLine]:
     for line in reversed(ordered):
         heights[line.name] = min(heights[line.name], least)
         least = heights[line.name] - _LINE
-    return [
-        PlotLine(
-            line.name,
-            line.hue,
-            line.dash,
-            line.pieces,
-            line.marks,
-            round(heights[line.name], 1),
+    lines = []
+    for line in drawn:
+        lines.append(
+            PlotLine(
+                line.name,
+                line.hue,
+                line.dash,
+                line.pieces,
+                line.marks,
+                round(heights[line.name], 1),
+            )
         )
-        for line in drawn
-    ]
+    return lines
 
 
 def decades(low: float, high: float) -> list[float]:
@@ -198,20 +201,23 @@ def decades(low: float, high: float) -> list[float]:
         for step in (1, 2, 5):
             found.append(step * 10.0**exponent)
         exponent += 1
-    inside = [
-        one
-        for n, one in enumerate(found)
-        if n + 1 == len(found) or found[n + 1] > low
-    ]
+    inside = []
+    for n, one in enumerate(found):
+        if n + 1 == len(found) or found[n + 1] > low:
+            inside.append(one)
     ends = next((n for n, one in enumerate(inside) if one >= high), len(inside) - 1)
     kept = inside[: max(ends, 1) + 1]
-    return kept if len(kept) > 1 else [kept[0], kept[0] * 2]
+    if len(kept) > 1:
+        return kept
+    return [kept[0], kept[0] * 2]
 
 
 def hue_of(what: str, order: Sequence[str]) -> str:
     """Return the colour of a kind in stacked bars: the kinds from the eighth on
     share the last, grey one."""
-    return f"r{min(order.index(what), 7)}" if what in order else "r7"
+    if what in order:
+        return f"r{min(order.index(what), 7)}"
+    return "r7"
 
 
 def pieces(stack: Stack, kinds: Sequence[str]) -> list[Piece]:

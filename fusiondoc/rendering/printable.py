@@ -33,7 +33,9 @@ ordinary words."""
 def visible(text: str) -> str:
     """Return the text with an escape such as ``\\x1b`` for each hidden character;
     line ends and tabs stay."""
-    return _HIDDEN.sub(_escape, text) if _HIDDEN.search(text) else text
+    if _HIDDEN.search(text):
+        return _HIDDEN.sub(_escape, text)
+    return text
 
 
 def one_line(text: str) -> str:
@@ -44,11 +46,9 @@ def one_line(text: str) -> str:
 def in_github_log(text: str) -> str:
     """Return text for this process's output: with ``no_workflow_commands`` if the
     output is the log of GitHub Actions."""
-    return (
-        no_workflow_commands(text)
-        if os.environ.get("GITHUB_ACTIONS") == "true"
-        else text
-    )
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        return no_workflow_commands(text)
+    return text
 
 
 def in_json(text: str) -> str:
@@ -76,7 +76,9 @@ def csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _cell(value: object) -> object:
     if isinstance(value, tuple):  # some programs make a cell of each element
         return "; ".join(_no_formula(str(one)) for one in value)
-    return _no_formula(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _no_formula(value)
+    return value
 
 
 def _no_formula(text: str) -> str:
@@ -103,13 +105,11 @@ def visible_in(value: T) -> T:
 
 def _escape(found: re.Match[str]) -> str:
     number = ord(found.group())
-    return (
-        f"\\x{number:02x}"
-        if number < 0x100
-        else _json_escape(found)
-        if number < 0x10000
-        else f"\\U{number:08x}"
-    )
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    if number < 0x10000:
+        return _json_escape(found)
+    return f"\\U{number:08x}"
 
 
 def _json_escape(found: re.Match[str]) -> str:
@@ -164,4 +164,6 @@ def markdown_code(text: str) -> str:
     text = one_line(text).replace("|", "\\|")
     ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}" if text else "–"
+    if text:
+        return f"{ticks}{pad}{text}{pad}{ticks}"
+    return "–"

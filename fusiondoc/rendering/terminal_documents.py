@@ -100,16 +100,16 @@ def render(
             plain ASCII.
     """
     document = visible_in(document)
-    warning = (
-        [Styled(document.warning, style=STYLES[Tone.BAD])]
-        if document.warning
-        else []
-    )
+    warning = []
+    if document.warning:
+        warning = [Styled(document.warning, style=STYLES[Tone.BAD])]
     parts: list[RenderableType] = [*warning, head(NamedValues(document.facts))]
     parts += sections(document.sections, width)
     parts += ["", Styled(document.verdict, style="bold")]
     text = drawn(Lines(*parts), width, colour)
-    return text if blocks else plain(text)
+    if blocks:
+        return text
+    return plain(text)
 
 
 def head(facts: NamedValues) -> RenderableType:
@@ -172,7 +172,8 @@ def _step(number: int, step: ListedChange) -> Iterator[RenderableType]:
     head = names_and_texts(_NUMBER, gap=0)
     head.add_row(Styled(f"{number}. ", style=STYLES[Tone.STRONG]), text)
     yield head
-    yield from (Indented(part, _NUMBER) for part in _of_step(step))
+    for part in _of_step(step):
+        yield Indented(part, _NUMBER)
 
 
 def _of_step(step: ListedChange) -> Iterator[RenderableType]:
@@ -213,11 +214,10 @@ def _value(value: str | Cell) -> Styled:
 def _items(items: Items, width: int) -> Iterator[RenderableType]:
     for item in items.rows[: items.on_terminal]:
         yield _item(item, width)
-    more = (
-        0
-        if items.on_terminal is None
-        else max(0, len(items.rows) - items.on_terminal)
-    )
+    if items.on_terminal is None:
+        more = 0
+    else:
+        more = max(0, len(items.rows) - items.on_terminal)
     yield from _left_out(items.left_out + more)
 
 
@@ -365,10 +365,9 @@ def _bare_grid(table: Table, width: int) -> Grid:
         grid.add_column(no_wrap=column.cut or not number, overflow="fold")
     last: list[str] = []
     for row in table.rows:
-        texts = [
-            _text(table, row, number, intervals=False)
-            for number in range(len(table.columns))
-        ]
+        texts = []
+        for number in range(len(table.columns)):
+            texts.append(_text(table, row, number, intervals=False))
         shown_texts = []
         for number, text in enumerate(texts):
             repeats = number > 0 and texts[number:] == last[number:]
@@ -384,7 +383,9 @@ def _start(text: str, room: int) -> str:
     """Return as much of the text as there is room for."""
     if cell_len(text) <= room:
         return text
-    return text[: room - 1] + "…" if room > _LEAST_CUT else ""
+    if room > _LEAST_CUT:
+        return text[: room - 1] + "…"
+    return ""
 
 
 def _columns(
@@ -433,7 +434,9 @@ def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
     shown = isinstance(cell, Factor) or (
         isinstance(cell, Millis) and table.columns[number].spread
     )
-    return f"{text} ({limits})" if intervals and shown and limits else text
+    if intervals and shown and limits:
+        return f"{text} ({limits})"
+    return text
 
 
 def fitting(table: Table, width: int) -> list[int]:
@@ -459,7 +462,9 @@ def _needed(table: Table, kept: Sequence[int], intervals: bool) -> int:
 
 
 def _gap(table: Table) -> int:
-    return _DENSE_GAP if table.dense else _GAP
+    if table.dense:
+        return _DENSE_GAP
+    return _GAP
 
 
 def _width(table: Table, number: int, intervals: bool) -> int:
@@ -489,8 +494,6 @@ def _item(item: Item, width: int) -> RenderableType:
 
 
 def _left_out(number: int) -> list[RenderableType]:
-    return (
-        [Styled(f"... {number:,} more: --format json has all", style="dim")]
-        if number > 0
-        else []
-    )
+    if number > 0:
+        return [Styled(f"... {number:,} more: --format json has all", style="dim")]
+    return []

@@ -96,10 +96,9 @@ def drawn(timeline: Timeline) -> Drawn | None:
         return None
     steps = (0.0, 0.25, 0.5, 0.75, 1.0) if timeline.is_share else axis(max(known))
     write = percent if timeline.is_share else digits
-    points = [
-        _point(number, moment, len(moments), steps[-1])
-        for number, moment in enumerate(moments)
-    ]
+    points = []
+    for number, moment in enumerate(moments):
+        points.append(_point(number, moment, len(moments), steps[-1]))
     return Drawn(
         title=timeline.title,
         unit=timeline.unit,
@@ -130,9 +129,10 @@ def axis(high: float) -> tuple[float, ...]:
             break
     else:
         step *= 2
-    return tuple(
-        step * number for number in range(math.ceil(high / step - 1e-9) + 1)
-    )
+    values = []
+    for number in range(math.ceil(high / step - 1e-9) + 1):
+        values.append(step * number)
+    return tuple(values)
 
 
 def _x(number: int, count: int) -> float:
@@ -167,6 +167,11 @@ def _labels(moments: Sequence[Moment]) -> tuple[Label, ...]:
     found = []
     for part in range(parts + 1):
         number = round(part * last / parts)
-        anchor = "start" if not part else "end" if part == parts else "middle"
+        if not part:
+            anchor = "start"
+        elif part == parts:
+            anchor = "end"
+        else:
+            anchor = "middle"
         found.append(Label(_x(number, len(moments)), moments[number].label, anchor))
     return tuple(found)

@@ -41,7 +41,9 @@ class Notation:
     def known(self, value: T | None, write: Callable[[T], str]) -> str:
         """Return the value as ``write`` writes it, or the sign for an unknown
         one."""
-        return self.unknown if value is None else write(value)
+        if value is None:
+            return self.unknown
+        return write(value)
 
     def count(self, number: int | None) -> str:
         """``1,024``."""
@@ -66,7 +68,9 @@ def digits(value: float) -> str:
         return "0"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     text = f"{value:.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def whole(value: float) -> str:
@@ -120,7 +124,9 @@ def size(number: int) -> str:
 def megabytes(number: int) -> str:
     """Return the figure of a column with the head MB."""
     value = number / 1e6
-    return tenths(value) if value >= 0.1 else digits(value)
+    if value >= 0.1:
+        return tenths(value)
+    return digits(value)
 
 
 def percent(value: float) -> str:
@@ -135,7 +141,9 @@ def short_percent(value: float) -> str:
 
 def share(value: float) -> str:
     """Return ``79 %``; a share above 0 is never written as 0."""
-    return "< 1 %" if 0 < value < LEAST_SHARE else percent(value)
+    if 0 < value < LEAST_SHARE:
+        return "< 1 %"
+    return percent(value)
 
 
 def bandwidth(gb_per_s: float) -> str:
@@ -145,7 +153,9 @@ def bandwidth(gb_per_s: float) -> str:
 
 def factor(value: float) -> str:
     """Return ``1.64``; a small factor has enough digits to differ from 0."""
-    return f"{value:.2f}" if abs(value) >= _SMALL_FACTOR else digits(value)
+    if abs(value) >= _SMALL_FACTOR:
+        return f"{value:.2f}"
+    return digits(value)
 
 
 def ratio(value: float) -> str:

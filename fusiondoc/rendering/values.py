@@ -225,11 +225,9 @@ class Gauge:
     @property
     def width(self) -> str:
         """Width in per cent; any share above 0 is visible."""
-        return (
-            f"{min(100.0, max(1.5, self.share * 100)):.1f}"
-            if self.share > 0
-            else "0"
-        )
+        if self.share > 0:
+            return f"{min(100.0, max(1.5, self.share * 100)):.1f}"
+        return "0"
 
 
 @dataclass(frozen=True)

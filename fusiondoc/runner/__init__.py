@@ -56,7 +56,9 @@ class Cache:
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return value if fits and isinstance(value, dict) else None
+        if fits and isinstance(value, dict):
+            return value
+        return None
 
     def put(self, key: Any, stamps: Any, value: Mapping[str, Any]) -> None:
         """Remember ``value``; another process may do the same at the same time."""
@@ -96,7 +98,9 @@ def remembered_bandwidth(gpu: str) -> float | None:
     machine measure the same memory."""
     value = Cache(_BANDWIDTH).get([gpu], _nothing_to_check)
     rate = value.get("gb_per_s") if value is not None else None
-    return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
+    if isinstance(rate, (int, float)) and rate > 0:
+        return float(rate)
+    return None
 
 
 def _nothing_to_check(value: Any) -> list[Any]:
@@ -125,7 +129,9 @@ def peak_of(
     if by_driver is not None and by_driver > 0:
         return Peak(by_driver, "driver")
     known = bandwidth_of(environment.gpu)
-    return Peak(known, "table") if known is not None else None
+    if known is None:
+        return None
+    return Peak(known, "table")
 
 
 def keep_peak(capture: Capture, given: float | None) -> None:
@@ -142,4 +148,6 @@ def keep_peak(capture: Capture, given: float | None) -> None:
 
 def _remembered(gpu: str | None) -> float | None:
     """The bandwidth of a GPU that ``env --measure`` remembered by its name."""
-    return remembered_bandwidth(gpu) if gpu else None
+    if gpu:
+        return remembered_bandwidth(gpu)
+    return None

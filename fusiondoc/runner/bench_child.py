@@ -454,7 +454,9 @@ class BenchChild:
 def _reason(kind: str, message: str) -> str:
     if kind == "Refused":
         return message
-    return f"{kind}: {_telling_line(message)}" if message else kind
+    if message:
+        return f"{kind}: {_telling_line(message)}"
+    return kind
 
 
 _ADVICE = "Set TORCHDYNAMO_VERBOSE="
@@ -474,14 +476,17 @@ def _telling_line(text: str) -> str:
     if any(line.startswith(_ADVICE) for line in lines):
         return lines[0][:300]
     if len(lines) > 1 and lines[-1].endswith("Error:"):
-        marked = [
-            line
-            for line, under in itertools.pairwise(lines)
-            if under.endswith("<--- HERE")
-        ]
-        return (
-            f"TorchScript's interpreter fails without a word at {marked[-1]}"[:300]
-            if marked
-            else lines[-2][:300]
-        )
-    return lines[-1][:300] if lines else ""
+        marked = []
+        for line, under in itertools.pairwise(lines):
+            if under.endswith("<--- HERE"):
+                marked.append(line)
+        if marked:
+            return (
+                f"TorchScript's interpreter fails without a word at {marked[-1]}"[
+                    :300
+                ]
+            )
+        return lines[-2][:300]
+    if lines:
+        return lines[-1][:300]
+    return ""

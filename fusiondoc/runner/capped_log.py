@@ -90,11 +90,10 @@ class FusionLines:
         if not line:
             return bool(self._frame or self._dumps.open)
         if self._frame:
-            self._frame = (
-                0
-                if line == FRAME_END or line in OLD_FRAME_ENDS
-                else self._frame - 1
-            )
+            if line == FRAME_END or line in OLD_FRAME_ENDS:
+                self._frame = 0
+            else:
+                self._frame = self._frame - 1
             return True
         if (
             self._dumps.open
@@ -112,9 +111,10 @@ class FusionLines:
         if may_hold_a_mark(line):
             glued = GLUED.search(line)
             if glued is not None:
-                self._frame = (
-                    FRAME_LIMIT if FRAME_START.match(line[glued.start() :]) else 0
-                )
+                if FRAME_START.match(line[glued.start() :]):
+                    self._frame = FRAME_LIMIT
+                else:
+                    self._frame = 0
                 return True
         if line[:1] == b"=" and FRAME_START.match(line):
             self._frame = FRAME_LIMIT

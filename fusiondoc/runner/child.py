@@ -225,10 +225,9 @@ class Supervised:
         if self.ended is not None:
             return
         with contextlib.suppress(OSError):  # no /proc, or it is ending
-            found = {
-                name: _whereabouts(f"{folder}/{n}", self._pipe_name)
-                for name, n in _STANDARD
-            }
+            found = {}
+            for name, n in _STANDARD:
+                found[name] = _whereabouts(f"{folder}/{n}", self._pipe_name)
             # If a process is ending, all entries disappear at once.
             if os.listdir(folder):  # noqa: PTH208  (names alone are needed, ten times a second)
                 self.away = {name: where for name, where in found.items() if where}
@@ -264,7 +263,9 @@ def _whereabouts(descriptor: str, log: str) -> str | None:
         return "is closed"
     if name == log:
         return None
-    return f"goes to {name}" if name == os.devnull else "goes elsewhere"
+    if name == os.devnull:
+        return f"goes to {name}"
+    return "goes elsewhere"
 
 
 _INTERRUPT_GRACE = 3.0
@@ -477,11 +478,10 @@ class _Stream:
             while True:
                 # If both have ended nothing more will come, and the loop is about
                 # to end.
-                ready = (
-                    {key.fd for key, _ in selector.select(_TICK)}
-                    if selector.get_map()
-                    else set()
-                )
+                if selector.get_map():
+                    ready = {key.fd for key, _ in selector.select(_TICK)}
+                else:
+                    ready = set()
                 if child.reports in ready:
                     child.look()
                     if child.finished:

@@ -124,9 +124,11 @@ class ForkServers:
     @property
     def running(self) -> tuple[int, ...]:
         """The processes of the servers that can start a program."""
-        return tuple(
-            server.pid for server in self._by_key.values() if server is not None
-        )
+        pids = []
+        for server in self._by_key.values():
+            if server is not None:
+                pids.append(server.pid)
+        return tuple(pids)
 
     def start(self, order: SupervisorOrder) -> tuple[SupervisorProcess, int] | None:
         """Return a supervisor for the order and its parent; None if its program

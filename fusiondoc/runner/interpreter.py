@@ -95,9 +95,9 @@ def call_probe(
             raise UsageError(
                 f"{python} cannot be run: {why}", _GIVE_A_PYTHON
             ) from None
-        lines = (
-            read_within(records_path).split(b"\n") if records_path.exists() else []
-        )
+        lines = []
+        if records_path.exists():
+            lines = read_within(records_path).split(b"\n")
         last = _last_line(log)
     records = [json.loads(line) for line in lines if line.endswith(b"}")]
     _check(python, ending, timeout)
@@ -112,11 +112,10 @@ def call_probe(
             if ending.signal
             else f"exit status {ending.exit_status}"
         )
-        hint = (
-            _HOME_OF_ANOTHER
-            if "PYTHONHOME" in os.environ
-            else "It needs Python 3.7 or newer (--python)."
-        )
+        if "PYTHONHOME" in os.environ:
+            hint = _HOME_OF_ANOTHER
+        else:
+            hint = "It needs Python 3.7 or newer (--python)."
         raise UsageError(f"{python} cannot run the probe: {reason}", hint)
     return records
 
@@ -267,11 +266,10 @@ def find_python(text: str | Path) -> Path:
     path = Path(found).absolute() if found else Path(name)
     if path.is_dir():
         inside = path / "bin" / "python"
-        hint = (
-            f"Did you mean {inside}?"
-            if inside.exists()
-            else "Give the path of its python."
-        )
+        if inside.exists():
+            hint = f"Did you mean {inside}?"
+        else:
+            hint = "Give the path of its python."
         raise UsageError(f"--python {name} is a folder", hint)
     if path.is_symlink() and not path.exists():
         raise UsageError(
@@ -371,11 +369,10 @@ def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the fusers; one during whose trial the probe died gets a
     row with that reason."""
     names = ("fuser", "available", "why", "device")
-    rows = [
-        {name: record[name] for name in names}
-        for record in records
-        if record["record"] == "available"
-    ]
+    rows = []
+    for record in records:
+        if record["record"] == "available":
+            rows.append({name: record[name] for name in names})
     known = {row["fuser"] for row in rows}
     died = next(
         (record["signal"] for record in records if record["record"] == "died"), None

@@ -90,13 +90,15 @@ def missing_switches(
     """
     calls = _switching(fuser, torch, cuda, llvm)
     of_other = "_gpu" if device == "cpu" else "_cpu"
-    return tuple(
-        line
-        for line, (name, arguments) in zip(calls.lines, calls.made)
-        if of_other not in name
-        and name in switches
-        and arguments != (switches[name],)
-    )
+    lines = []
+    for line, (name, arguments) in zip(calls.lines, calls.made):
+        if (
+            of_other not in name
+            and name in switches
+            and arguments != (switches[name],)
+        ):
+            lines.append(line)
+    return tuple(lines)
 
 
 def _switching(fuser: str, torch: str, cuda: str | None, llvm: bool) -> _Calls:

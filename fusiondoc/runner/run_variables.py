@@ -51,9 +51,10 @@ class RunEnvironment:
 
     def child(self, user: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of the run."""
-        kept = {
-            name: value for name, value in user.items() if name not in self.dropped
-        }
+        kept = {}
+        for name, value in user.items():
+            if name not in self.dropped:
+                kept[name] = value
         return {**kept, **self.set}
 
 
@@ -75,11 +76,10 @@ def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
     """Return the environment of a timed run: fusiondoc sets nothing, and the user's
     variables that make torch print or wait are dropped."""
     _check_torchscript_is_on(user)
-    of_interest = {
-        name: value
-        for name, value in sorted(user.items())
-        if catalogue.is_kept(name)
-    }
+    of_interest = {}
+    for name, value in sorted(user.items()):
+        if catalogue.is_kept(name):
+            of_interest[name] = value
     dropped = tuple(name for name in _SLOWS if user.get(name))
     return RunEnvironment({}, of_interest, (), (), dropped)
 
@@ -174,9 +174,10 @@ def _wanted_variables(
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
     # Without it a log of partitions shows neither their fate nor how long they
     # take.
-    usual_of_fuser = (
-        checks.USUAL[fuser] if facts_of(fuser).limits.partitions else ()
-    )
+    if facts_of(fuser).limits.partitions:
+        usual_of_fuser = checks.USUAL[fuser]
+    else:
+        usual_of_fuser = ()
     _add_needs(wanted, (*dumps, *usual_of_fuser), user)
     return wanted
 
@@ -221,11 +222,10 @@ def _listed_environment(
         notes = (f"{variable}: added '{wanted[variable]}'.",)
         wanted[variable] = f"{user[variable]},{wanted[variable]}"
         merged = (variable,)
-    of_interest = {
-        name: value
-        for name, value in sorted(user.items())
-        if catalogue.is_kept(name)
-    }
+    of_interest = {}
+    for name, value in sorted(user.items()):
+        if catalogue.is_kept(name):
+            of_interest[name] = value
     return RunEnvironment(wanted, of_interest, merged, notes)
 
 
@@ -251,9 +251,9 @@ def fuser_of(request: RunRequest) -> str:
     of_program = request.frontend == "auto" and calls_torch_compile(
         request.target.path
     )
-    return (
-        COMPILER if of_program or request.frontend == DYNAMO.name else request.fuser
-    )
+    if of_program or request.frontend == DYNAMO.name:
+        return COMPILER
+    return request.fuser
 
 
 def calls_torch_compile(path: Path | None) -> bool:
@@ -268,14 +268,14 @@ def calls_torch_compile(path: Path | None) -> bool:
         nodes = list(ast.walk(ast.parse(data)))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    decorators = [
-        mark for node in nodes for mark in getattr(node, "decorator_list", ())
-    ]
-    calls = [
-        node
-        for node in nodes
-        if isinstance(node, ast.Call) and _has_default_backend(node)
-    ]
+    decorators = []
+    for node in nodes:
+        for mark in getattr(node, "decorator_list", ()):
+            decorators.append(mark)
+    calls = []
+    for node in nodes:
+        if isinstance(node, ast.Call) and _has_default_backend(node):
+            calls.append(node)
     return any(
         map(_is_torch_compile, (*decorators, *(call.func for call in calls)))
     )

@@ -217,7 +217,9 @@ class Supervisor:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
-                return False if self._adopts else self._group_lives()
+                if self._adopts:
+                    return False
+                return self._group_lives()
             if pid == 0:
                 return True
             if os.WIFSTOPPED(status):
@@ -225,9 +227,10 @@ class Supervisor:
                     self._report(b"stopped %d" % os.WSTOPSIG(status))
             elif pid == self._pid:
                 signalled = os.WIFSIGNALED(status)
-                self._status = (
-                    -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
-                )
+                if signalled:
+                    self._status = -os.WTERMSIG(status)
+                else:
+                    self._status = os.WEXITSTATUS(status)
                 self._report(b"ended %d" % self._status)
 
     def _end_the_rest(self) -> None:
@@ -390,7 +393,9 @@ def _name(pid: int, program: list[bytes]) -> str:
             return name + " -c"
         file = os.path.basename(argument)
         if not argument.startswith(b"-"):
-            return f"{name} {_plain(file)}" if b"." in file else name
+            if b"." in file:
+                return f"{name} {_plain(file)}"
+            return name
     return name
 
 
@@ -411,7 +416,9 @@ def _plain(text: bytes) -> str:
     kept = "".join(
         chr(byte) if byte in _PLAIN else "?" for byte in text[: _NAME + 1]
     )
-    return kept if len(kept) <= _NAME else kept[: _NAME - 3] + "..."
+    if len(kept) <= _NAME:
+        return kept
+    return kept[: _NAME - 3] + "..."
 
 
 _PLAIN = frozenset(

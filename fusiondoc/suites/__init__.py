@@ -81,11 +81,9 @@ class SuitePlan:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return (
-        fnmatchcase(name, pattern)
-        if "*" in pattern
-        else name == pattern or pattern in name
-    )
+    if "*" in pattern:
+        return fnmatchcase(name, pattern)
+    return name == pattern or pattern in name
 
 
 def _tensor(dtype: str, *sizes: int, grad: bool = True) -> str:
@@ -189,8 +187,10 @@ def _xformers(
                         _tensor(dtype, shape[2]),
                     )
                     inputs = [activation, *([activation] if residual else [])]
-                    inputs += [vector, vector] if norm else []
-                    inputs += [vector] if bias else []
+                    if norm:
+                        inputs += [vector, vector]
+                    if bias:
+                        inputs.append(vector)
                     cases.append(_case(name, name, shape, dtype, tuple(inputs)))
     for kind in _LAYERS:
         for dtype in dtypes:
@@ -262,7 +262,6 @@ def listing() -> str:
         blocks: dict[str, list[str]] = {}
         for case in plan.cases:
             blocks.setdefault(case.block, []).append(case.sizes)
-        lines += [
-            f"    {block}: {', '.join(sizes)}" for block, sizes in blocks.items()
-        ]
+        for block, sizes in blocks.items():
+            lines.append(f"    {block}: {', '.join(sizes)}")
     return "\n".join(lines) + "\n"

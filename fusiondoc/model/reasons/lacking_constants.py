@@ -29,7 +29,9 @@ def lacks_constant(detail: Detail | None) -> bool:
 
 def condition_of(detail: Detail | None) -> Condition | None:
     """The value that a branch or loop depends on."""
-    return detail.condition if isinstance(detail, ControlFlow) else None
+    if isinstance(detail, ControlFlow):
+        return detail.condition
+    return None
 
 
 _CONSTANTS = ("bool", "int", "float", "str")

@@ -100,21 +100,17 @@ def _unmet_conditions(detail: UnmetConditions) -> str:
     clauses = []
     for condition in detail.conditions:
         if condition.condition == "neighbour_taken":
-            own = (
-                ", a fusion that the program registered"
-                if condition.own_fusion
-                else ""
-            )
+            own = ""
+            if condition.own_fusion:
+                own = ", a fusion that the program registered"
             why = f"{condition.neighbour} next to it went into {condition.taken_by}{own}"
         else:
             why = CONDITIONS_IN_WORDS[condition.condition]
         clauses.append(f"{condition.rule}: {why}")
     text = "; ".join(clauses)
-    return (
-        f"{text}; it is fused with {' and '.join(detail.fused_under)}"
-        if detail.fused_under
-        else text
-    )
+    if detail.fused_under:
+        return f"{text}; it is fused with {' and '.join(detail.fused_under)}"
+    return text
 
 
 def _not_in_pattern(detail: NotInPattern) -> str:
@@ -126,10 +122,11 @@ def _not_in_pattern(detail: NotInPattern) -> str:
         return f"no rule of {TE.title} fuses it in this pass"
     needs = []
     for missing in detail.neighbours:
-        sides = [
-            f"{', '.join(side.slots)} {side.side} it, where {side.found or 'nothing'} is"
-            for side in missing.sides
-        ]
+        sides = []
+        for side in missing.sides:
+            sides.append(
+                f"{', '.join(side.slots)} {side.side} it, where {side.found or 'nothing'} is"
+            )
         needs.append(f"{missing.rule} needs {' and '.join(sides)}")
     return "; ".join(needs)
 

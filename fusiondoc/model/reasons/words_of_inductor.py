@@ -147,11 +147,9 @@ def _in_words(accesses: tuple[SharedAccess, ...]) -> str:
         by_difference.setdefault(access.difference, []).append(access.buffer)
     parts = []
     for difference, buffers in by_difference.items():
-        more = (
-            f" and {len(buffers) - MOST_TENSORS} more"
-            if len(buffers) > MOST_TENSORS
-            else ""
-        )
+        more = ""
+        if len(buffers) > MOST_TENSORS:
+            more = f" and {len(buffers) - MOST_TENSORS} more"
         parts.append(
             f"{', '.join(buffers[:MOST_TENSORS])}{more} {_DIFFERENCES[difference]}"
         )

@@ -35,9 +35,9 @@ def no_rule(detail: NoRule) -> str:
 
 def newer_rule(detail: NewerRule) -> str:
     text = f"{fuser_title(detail.fuser or '')} has a rule for it only since torch {detail.since}"
-    return (
-        text if detail.torch_known else f"{text}: the log does not show which ran"
-    )
+    if detail.torch_known:
+        return text
+    return f"{text}: the log does not show which ran"
 
 
 _TAKES_CONSTANTS = titles(lambda fuser: fuser.operators.casts_by_constants)
@@ -67,21 +67,19 @@ def overload(detail: Overload) -> str:
 def not_constant(detail: NotConstant) -> str:
     several = len(detail.arguments) > 1
     if detail.maker:
-        are = (
-            f"results of {detail.maker}"
-            if several
-            else f"the result of {detail.maker}"
-        )
+        if several:
+            are = f"results of {detail.maker}"
+        else:
+            are = f"the result of {detail.maker}"
     else:
         are = "arguments of this graph" if several else "an argument of this graph"
     if not detail.arguments:
         return f"{_TAKES_CONSTANTS} takes aten::to only with constant arguments, and one is {are}"
     listed = " and ".join(f"`{name}`" for name in detail.arguments)
-    text = (
-        f"its {listed} are {are}, not constants"
-        if several
-        else f"its {listed} is {are}, not a constant"
-    )
+    if several:
+        text = f"its {listed} are {are}, not constants"
+    else:
+        text = f"its {listed} is {are}, not a constant"
     if detail.runs == "not_profiled":
         return f"{text}, and this code did not run in the profiled passes"
     if detail.runs == "differ":
@@ -153,19 +151,17 @@ def control_flow(detail: ControlFlow) -> str:
 
 def nothing_to_gain(detail: NothingToGain) -> str:
     if detail.does == "copies":
-        whose = (
-            "no fuser has a"
-            if detail.fuser is None
-            else f"{title_of(detail.fuser)} has no"
-        )
+        if detail.fuser is None:
+            whose = "no fuser has a"
+        else:
+            whose = f"{title_of(detail.fuser)} has no"
         return f"it copies its input into another layout, which {whose} rule for"
     if detail.does == "may_copy":
         after = f", as after {at(detail.after)}" if detail.after is not None else ""
-        lacks = (
-            "no fuser has a rule"
-            if detail.fuser is None
-            else f"{title_of(detail.fuser)} has no rule"
-        )
+        if detail.fuser is None:
+            lacks = "no fuser has a rule"
+        else:
+            lacks = f"{title_of(detail.fuser)} has no rule"
         return f"it returns its input, or a copy where the memory order differs{after}: {lacks} for either"
     return {
         "counts_batches": "it counts the batches that a batch norm has seen: one number, nothing to save",

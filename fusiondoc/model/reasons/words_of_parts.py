@@ -13,26 +13,30 @@ from fusiondoc.model.source import from_package
 def at(operator: OperatorAt) -> str:
     """``aten::add (model.py:3:8)``; without a source position the operator
     alone."""
-    return (
-        f"{operator.op} ({from_package(operator.source)})"
-        if operator.source
-        else operator.op
-    )
+    if operator.source:
+        return f"{operator.op} ({from_package(operator.source)})"
+    return operator.op
 
 
 _GROUPS = group_nodes()
 
 
 def partner(op: str) -> str:
-    return "a fusion group" if op in _GROUPS else op
+    if op in _GROUPS:
+        return "a fusion group"
+    return op
 
 
 def partner_or_this(op: str | None) -> str:
-    return "this operator" if op is None else partner(op)
+    if op is None:
+        return "this operator"
+    return partner(op)
 
 
 def title_of(fuser: str | None) -> str:
-    return fuser_title(fuser) if fuser is not None else "no fuser"
+    if fuser is None:
+        return "no fuser"
+    return fuser_title(fuser)
 
 
 _CONDITIONS: Mapping[str, str] = {
@@ -51,11 +55,9 @@ def condition_words(condition: Condition) -> str:
     """The value that a branch or loop depends on, in words: ``the module's flag
     `training```, ``a loop unrolled by 8``."""
     if condition.on == "attribute":
-        kind = (
-            f" of type {condition.type}"
-            if condition.type not in (None, "bool")
-            else ""
-        )
+        kind = ""
+        if condition.type not in (None, "bool"):
+            kind = f" of type {condition.type}"
         return f"the attribute `{condition.attribute}`{kind}"
     if condition.on == "unrolled_loop":
         return f"a loop unrolled by {condition.steps or 'some steps'}"
@@ -91,8 +93,6 @@ CONTAINERS: Mapping[str, str] = {
 
 
 def in_part(text: str, in_part: bool) -> str:
-    return (
-        f"{text} (it has very many neighbours, of which only the first were examined)"
-        if in_part
-        else text
-    )
+    if in_part:
+        return f"{text} (it has very many neighbours, of which only the first were examined)"
+    return text

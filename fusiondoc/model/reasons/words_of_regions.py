@@ -52,9 +52,10 @@ def _region_detour(detour: RegionDetour) -> str:
             f"{operator} between it and {other} changes an attribute or argument in place, and torch moves"
             " nothing past that"
         )
-    result = (
-        "its result" if detour.first is None else f"the result of {detour.first}"
-    )
+    if detour.first is None:
+        result = "its result"
+    else:
+        result = f"the result of {detour.first}"
     taken = f"the size of {result}" if detour.by == "size" else result
     last = "it" if detour.last is None else detour.last
     return f"{operator} takes {taken} and leads to {last}, so the two cannot be adjacent"
@@ -88,10 +89,9 @@ def _why_dissolved(detail: DissolvedRegion) -> str:
             " type of that result was lost at the border"
         )
     if detail.why == "not_profiled":
-        value = (
-            f"the result of {at(detail.maker)}"
-            if detail.maker is not None
-            else "a tensor"
-        )
+        if detail.maker is not None:
+            value = f"the result of {at(detail.maker)}"
+        else:
+            value = "a tensor"
         return f"no type was profiled for {value} that {operator} reads"
     return f"{operator} in it returns a tensor that shares memory with its input"

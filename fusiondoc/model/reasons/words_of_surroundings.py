@@ -43,16 +43,14 @@ def _why_barrier(detail: Barrier) -> str:
             return "which is control flow"
         return f"which depends on {condition_words(detail.condition)}"
     if detail.why == "refused":
-        cause = (
-            f" ({refusal(detail.refusal)})" if detail.refusal is not None else ""
-        )
+        cause = ""
+        if detail.refusal is not None:
+            cause = f" ({refusal(detail.refusal)})"
         return f"which {title} does not take here{cause}"
     if detail.why == "no_rule":
-        return (
-            "which no fuser takes"
-            if detail.fuser is None
-            else f"which {title} has no rule for"
-        )
+        if detail.fuser is None:
+            return "which no fuser takes"
+        return f"which {title} has no rule for"
     return {
         "in_place": "which changes its input in place",
         "region": "which has an executor of its own",
@@ -71,11 +69,10 @@ def behind_views(detail: BehindViews) -> str:
 
 
 def other_block(detail: OtherBlock) -> str:
-    other = (
-        partner(detail.partner)
-        if detail.partner is not None
-        else "what it could fuse with"
-    )
+    if detail.partner is not None:
+        other = partner(detail.partner)
+    else:
+        other = "what it could fuse with"
     control = at(detail.control) if detail.control is not None else "control flow"
     return in_part(
         f"{other} is on the other side of the block of {control}", detail.in_part
@@ -106,11 +103,10 @@ def ended_in_place(detail: EndedInPlace) -> str:
 
 
 def decides_between(detail: DecidesBetween) -> str:
-    on = (
-        condition_words(detail.condition)
-        if detail.condition is not None
-        else "None"
-    )
+    if detail.condition is not None:
+        on = condition_words(detail.condition)
+    else:
+        on = "None"
     between = f"between it and {partner(detail.partner)}"
     return f"{at(detail.control)} decides on {on} {between}, {_NOT_MOVED}"
 
