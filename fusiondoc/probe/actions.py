@@ -384,10 +384,9 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     )
     with clock.users_work():
         try:
-            shapes = [
-                _given(torch, positional(model, shape), spec)
-                for shape in loaded.shapes
-            ]
+            shapes = []
+            for shape in loaded.shapes:
+                shapes.append(_given(torch, positional(model, shape), spec))
         except Refused:
             raise
         except Exception as error:

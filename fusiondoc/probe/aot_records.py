@@ -44,9 +44,9 @@ class Sources:
         self._torch = torch
         self._put = put
         paths = sysconfig.get_paths()
-        standard = {
-            os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")
-        }
+        standard = set()
+        for name in ("stdlib", "platstdlib"):
+            standard.add(os.path.abspath(paths[name]))
         packages = [os.path.join(folder, "site-packages") for folder in standard]
         self._packages = tuple(folder + os.sep for folder in packages)
         self._standard = tuple(folder + os.sep for folder in standard)
@@ -109,12 +109,13 @@ class Sources:
 
     def of_text(self, text: str) -> str | None:
         """``file:line`` of the last user's frame in a printed stack."""
-        found = [
-            (file, line)
-            for file, line in _FRAME.findall(text)
-            if self._is_users(file)
-        ]
-        return "%s:%s" % found[-1] if found else None
+        found = []
+        for file, line in _FRAME.findall(text):
+            if self._is_users(file):
+                found.append((file, line))
+        if found:
+            return "%s:%s" % found[-1]
+        return None
 
     def of_node(self, node: Any) -> str | None:
         """The user's line that a node comes from, if known."""
@@ -125,7 +126,9 @@ class Sources:
             trace = node.stack_trace
         except AttributeError:
             trace = None
-        return self.of_text(trace) if isinstance(trace, str) else None
+        if isinstance(trace, str):
+            return self.of_text(trace)
+        return None
 
     def of_lines(self, module: Any, lines: dict[str, int]) -> dict[str, str]:
         """Line of a graph's code -> the user's line."""
@@ -202,11 +205,10 @@ class Sources:
 
     def _follow(self, results: Any) -> None:
         flat = results if isinstance(results, (list, tuple)) else [results]
-        ahead = [
-            result.grad_fn
-            for result in flat
-            if getattr(result, "grad_fn", None) is not None
-        ]
+        ahead = []
+        for result in flat:
+            if getattr(result, "grad_fn", None) is not None:
+                ahead.append(result.grad_fn)
         seen: set[Any] = set()
         while ahead:
             function = ahead.pop()
@@ -282,11 +284,11 @@ def default_saved(
     except Exception:
         return None
     results = next(node for node in forward.graph.nodes if node.op == "output")
-    return [
-        node.name
-        for node in _flat(torch, results)[outputs:]
-        if isinstance(node, torch.fx.Node)
-    ]
+    names = []
+    for node in _flat(torch, results)[outputs:]:
+        if isinstance(node, torch.fx.Node):
+            names.append(node.name)
+    return names
 
 
 _PARTITIONERS = ("torch._functorch.partitioners", "functorch._src.partitioners")
@@ -370,11 +372,9 @@ def _value_text(torch: Any, value: Any) -> str:
     else the class."""
     if isinstance(value, torch.Tensor):
         return tensor_text(value)
-    return (
-        repr(value)
-        if isinstance(value, (bool, int, float, str, type(None)))
-        else type(value).__name__
-    )
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return repr(value)
+    return type(value).__name__
 
 
 def lines_of(module: Any) -> tuple[str | None, dict[str, int]]:
@@ -489,9 +489,10 @@ def versions(torch: Any, args: Sequence[Any]) -> list[int | None]:
     found: list[int | None] = []
     for value in args:
         try:
-            found.append(
-                int(value._version) if isinstance(value, torch.Tensor) else None
-            )
+            if isinstance(value, torch.Tensor):
+                found.append(int(value._version))
+            else:
+                found.append(None)
         except RuntimeError:  # a tensor of inference mode has none
             found.append(None)
     return found
@@ -507,11 +508,10 @@ def changed_since(
 
 def sharing(torch: Any, args: Sequence[Any], result: Any) -> list[str]:
     """Arguments that share memory, and results that share it with them."""
-    held = [
-        (n, _storage(value))
-        for n, value in enumerate(args, 1)
-        if isinstance(value, torch.Tensor)
-    ]
+    held = []
+    for n, value in enumerate(args, 1):
+        if isinstance(value, torch.Tensor):
+            held.append((n, _storage(value)))
     found = []
     for index, (number, storage) in enumerate(held):
         for other, same in held[:index]:
@@ -552,10 +552,9 @@ def graph_breaks() -> tuple[int, dict[str, int]]:
         sys.modules.get("torch._dynamo.utils"), "counters", None
     )
     try:
-        reasons = {
-            str(why).split("\n")[0][:300]: int(n)
-            for why, n in counters["graph_break"].items()
-        }
+        reasons = {}
+        for why, n in counters["graph_break"].items():
+            reasons[str(why).split("\n")[0][:300]] = int(n)
         return int(counters["stats"].get("unique_graphs", 0)), reasons
     except Exception:  # none, or of another kind
         return 0, {}

@@ -387,7 +387,9 @@ class Watch:
     @property
     def active(self) -> Site | None:
         """The call site whose function is being traced or called."""
-        return self._active[-1] if self._active else None
+        if self._active:
+            return self._active[-1]
+        return None
 
     @contextlib.contextmanager
     def tracing(self, site: Site) -> Iterator[None]:

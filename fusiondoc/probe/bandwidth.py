@@ -62,9 +62,10 @@ def _copies(torch: Any, size: int) -> dict[str, Any]:
             target.copy_(source)
         mark.record()
     torch.cuda.synchronize()
-    times = sorted(
-        before.elapsed_time(after) for before, after in zip(marks, marks[1:])
-    )
+    times = []
+    for before, after in zip(marks, marks[1:]):
+        times.append(before.elapsed_time(after))
+    times.sort()
     milliseconds = times[len(times) // 2]
     return {
         "gb_per_s": round(2.0 * size / (milliseconds * 1e6), 1),

@@ -76,9 +76,9 @@ class Bench:
         self._variant = variant
         self._model = model
         self._training = phase == TRAINING
-        self._shapes = [
-            Steps(torch, model, given, self._training, variant) for given in shapes
-        ]
+        self._shapes = []
+        for given in shapes:
+            self._shapes.append(Steps(torch, model, given, self._training, variant))
         self._records = records
         self._warm: dict[int, _Warm] = {}
         self._folder = ""
@@ -188,9 +188,9 @@ class Bench:
         else:
             warm = steps.warm_up(built, after_each_step)
             now = built.compiled()
-            recompiles = (
-                now - compiled if now is not None and compiled is not None else None
-            )
+            recompiles = None
+            if now is not None and compiled is not None:
+                recompiles = now - compiled
         steady = min(warm)
         sizes = steps.given.sizes
         difference, why_not = self._difference(built, steps, expected)
@@ -222,11 +222,10 @@ class Bench:
         """Run the warm-up in which the variant is compiled. Hooks that record it
         are active only here, not in the counted steps."""
         recorded = built.recorded if self._is_recorded else None
-        recording = (
-            recorded(self._records)
-            if recorded is not None
-            else contextlib.nullcontext()
-        )
+        if recorded is not None:
+            recording = recorded(self._records)
+        else:
+            recording = contextlib.nullcontext()
         with recording:
             return steps.warm_up(built, after_each_step)
 
@@ -306,11 +305,10 @@ class Bench:
         """Outputs and gradients of an eager step, twice with other random
         numbers."""
         torch = self._torch
-        twin = (
-            copy.deepcopy(self._model)
-            if isinstance(self._model, torch.nn.Module)
-            else self._model
-        )
+        if isinstance(self._model, torch.nn.Module):
+            twin = copy.deepcopy(self._model)
+        else:
+            twin = self._model
         arguments = steps.example()
         return [self._results(twin, arguments, seed) for seed in (1, 2)]
 
@@ -440,11 +438,9 @@ def _described(torch: Any, value: Any) -> str:
     cannot express."""
     if isinstance(value, torch.Tensor):
         return tensor_text(value)
-    return (
-        repr(value)
-        if isinstance(value, (bool, int, float))
-        else type(value).__name__
-    )
+    if isinstance(value, (bool, int, float)):
+        return repr(value)
+    return type(value).__name__
 
 
 def _device_spans(events: Any) -> list[tuple[float, float]]:
@@ -496,7 +492,9 @@ def _largest(torch: Any, found: list[Any], expected: list[Any]) -> float | None:
             apart,
         )
         differences.append(float(apart.max()))
-    return max(differences) if differences else None
+    if differences:
+        return max(differences)
+    return None
 
 
 def _real(tensor: Any) -> bool:
@@ -591,11 +589,10 @@ class Timing:
             )
         for way in ways:
             way.warm = way.steps.warm_up(way.built, lambda: None, warm_up)
-            fit = (
-                int(ROUND_SECONDS / min(way.warm))
-                if min(way.warm) > 0
-                else MOST_TIMED
-            )
+            if min(way.warm) > 0:
+                fit = int(ROUND_SECONDS / min(way.warm))
+            else:
+                fit = MOST_TIMED
             way.number = max(LEAST_STEPS, min(MOST_TIMED, fit))
         for turn in range(rounds):
             for way in ways if turn % 2 else reversed(ways):

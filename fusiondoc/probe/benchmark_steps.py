@@ -133,11 +133,10 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
         elif variant == "aot-each-call":
             made = _wrapped_anew(compilers.memory_efficient_fusion, model)
         else:
-            make = (
-                compilers.aot_module
-                if isinstance(model, torch.nn.Module)
-                else compilers.aot_function
-            )
+            if isinstance(model, torch.nn.Module):
+                make = compilers.aot_module
+            else:
+                make = compilers.aot_function
             options = {
                 "fw_compiler": compilers.ts_compile,
                 "bw_compiler": compilers.ts_compile,
@@ -148,18 +147,16 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
             made = make(model, **options)
     except Exception as error:
         raise UserError(variant) from error
-    note = (
-        "its graphs run under %s" % fuser
-        if fuser != "none"
-        else "its graphs run without a fuser here"
-    )
+    if fuser != "none":
+        note = "its graphs run under %s" % fuser
+    else:
+        note = "its graphs run without a fuser here"
     built = Built(made, fuser, note)
     built.compiled = lambda: scripted.count
-    built.groups = (
-        scripted.groups_of_each_call
-        if variant == "aot-each-call"
-        else scripted.groups
-    )
+    if variant == "aot-each-call":
+        built.groups = scripted.groups_of_each_call
+    else:
+        built.groups = scripted.groups
     return built
 
 
@@ -261,9 +258,9 @@ def _dynamo_graphs() -> int | None:
     """Number of graphs that torch.compile has compiled in this process
     (torch/_dynamo/utils.py, ``counters``)."""
     utils = sys.modules.get("torch._dynamo.utils")
-    return (
-        int(utils.counters["stats"]["unique_graphs"]) if utils is not None else None
-    )
+    if utils is None:
+        return None
+    return int(utils.counters["stats"]["unique_graphs"])
 
 
 def _groups_of(torch: Any, modules: list[Any]) -> tuple[int | None, int | None]:
@@ -459,11 +456,10 @@ class Steps:
             for _ in range(steps):
                 arguments = given()
                 output = model(*arguments)
-                roots = (
-                    output
-                    if isinstance(output, tensor_type)
-                    else self._roots(output)
-                )
+                if isinstance(output, tensor_type):
+                    roots = output
+                else:
+                    roots = self._roots(output)
                 kept = known(id(arguments)) or self._keep(arguments, roots)
                 backward(roots, kept.starts)
                 for leaf in kept.leaves:
@@ -474,11 +470,11 @@ class Steps:
             raise UserError(self._name) from error
 
     def _roots(self, output: Any) -> list[Any]:
-        return [
-            tensor
-            for tensor in tensors_in(self._torch, output)
-            if tensor.requires_grad
-        ]
+        roots = []
+        for tensor in tensors_in(self._torch, output):
+            if tensor.requires_grad:
+                roots.append(tensor)
+        return roots
 
     def _keep(self, arguments: tuple[Any, ...], roots: Any) -> _Kept:
         torch = self._torch
@@ -486,11 +482,10 @@ class Steps:
         shapes = tuple(root.shape for root in every)
         if shapes not in self._starts:
             self._starts[shapes] = [torch.ones_like(root) for root in every]
-        leaves = [
-            tensor
-            for tensor in tensors_in(torch, arguments)
-            if tensor.requires_grad and tensor.is_leaf
-        ]
+        leaves = []
+        for tensor in tensors_in(torch, arguments):
+            if tensor.requires_grad and tensor.is_leaf:
+                leaves.append(tensor)
         kept = _Kept(self._starts[shapes], leaves + self._parameters)
         if self.given.fixed:
             self._kept[id(arguments)] = kept
@@ -522,9 +517,10 @@ def random_sizes(
         Refused: no input has two dimensions.
     """
     arguments = shape()
-    tensors = [
-        argument for argument in arguments if isinstance(argument, torch.Tensor)
-    ]
+    tensors = []
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            tensors.append(argument)
     most = max(tensors, key=lambda tensor: tensor.dim(), default=None)
     if most is None or most.dim() < 2:
         raise Refused(
@@ -538,10 +534,9 @@ def random_sizes(
     draw = random.Random(seed)
     sets = []
     for _ in range(count):
-        new = {
-            size: max(1, size[1] + draw.randint(-_MOST_APART, _MOST_APART))
-            for size in changing
-        }
+        new = {}
+        for size in changing:
+            new[size] = max(1, size[1] + draw.randint(-_MOST_APART, _MOST_APART))
         sets.append(tuple(_resized(torch, argument, new) for argument in arguments))
     return Given(itertools.cycle(sets).__next__, count, example=lambda: sets[0])
 

@@ -89,11 +89,10 @@ def _keep(
     for number, shape in enumerate(shapes):
         own = Pass(torch, model, shape, number, spec)
         shaken = Pass(torch, model, shape, number, spec, shake=1)
-        alike = (
-            _with_same_draws(torch, model, shape, number, spec)
-            if own.drew
-            else own.rows
-        )
+        if own.drew:
+            alike = _with_same_draws(torch, model, shape, number, spec)
+        else:
+            alike = own.rows
         seeds = (
             range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
         )
@@ -216,20 +215,19 @@ class Pass:
         if self.drew:
             return None
         if self._backward:
-            outputs = [
-                tensor
-                for _, what, tensor in self.rows
-                if what.startswith("output ")
-            ]
+            outputs = []
+            for _, what, tensor in self.rows:
+                if what.startswith("output "):
+                    outputs.append(tensor)
             self._starts = cotangents(self._torch, outputs)
         return references.of(self._start, self._wider, self._seconds)
 
     def _wider(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
         random.seed(self._start.number)
-        return {
-            what: tensor
-            for _, what, tensor in self._results(model, arguments, self._starts)
-        }
+        tensors = {}
+        for _, what, tensor in self._results(model, arguments, self._starts):
+            tensors[what] = tensor
+        return tensors
 
     def _results(
         self,
@@ -253,20 +251,18 @@ class Pass:
                     differentiate(torch, outputs, starts)
         except Exception as error:
             raise UserError(stage) from error
-        rows = [
-            ("forward", "output %d" % i, output) for i, output in enumerate(outputs)
-        ]
+        rows = []
+        for i, output in enumerate(outputs):
+            rows.append(("forward", "output %d" % i, output))
         for i, tensor in enumerate(tensors_in(torch, arguments)):
             rows.append(("forward", "argument %d after the call" % i, tensor))
             if backward and tensor.requires_grad:
                 rows.append(("backward", "grad of argument %d" % i, tensor.grad))
         if backward:
             named = getattr(twin, "named_parameters", list)
-            rows += [
-                ("backward", "grad " + name, parameter.grad)
-                for name, parameter in named()
-                if parameter.requires_grad
-            ]
+            for name, parameter in named():
+                if parameter.requires_grad:
+                    rows.append(("backward", "grad " + name, parameter.grad))
         return [(phase, what, _kept(tensor)) for phase, what, tensor in rows]
 
 
@@ -289,7 +285,9 @@ def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
 
 
 def _kept(tensor: Any) -> Any:
-    return None if tensor is None else tensor.detach().clone().cpu()
+    if tensor is None:
+        return None
+    return tensor.detach().clone().cpu()
 
 
 def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
@@ -327,12 +325,11 @@ def _compared(
         what: str, own: Any, other: Any, row: dict[str, Any], largest: float
     ) -> dict[str, Any]:
         if draws:
-            named = [
-                tensor
-                for rows in draws
-                for _, name, tensor in rows
-                if name == what and tensor is not None
-            ]
+            named = []
+            for rows in draws:
+                for _, name, tensor in rows:
+                    if name == what and tensor is not None:
+                        named.append(tensor)
             return compare_statistics(
                 torch, own, other, [statistics(torch, tensor) for tensor in named]
             )

@@ -42,10 +42,9 @@ def interpreter_facts() -> dict[str, Any]:
     if "__version__" not in constants:
         # A build with another layout: import torch itself.
         version: Any = __import__("torch").version
-        constants = {
-            name: getattr(version, name, None)
-            for name in ("__version__", "cuda", "hip")
-        }
+        constants = {}
+        for name in ("__version__", "cuda", "hip"):
+            constants[name] = getattr(version, name, None)
     facts["torch"] = str(constants["__version__"])
     facts["torch_cuda"] = constants.get("cuda")
     return facts
@@ -68,16 +67,14 @@ def _constants(path: str) -> dict[str, Any]:
         else:
             continue
         try:
-            value = (
-                ast.literal_eval(statement.value)
-                if statement.value is not None
-                else None
-            )
+            value = None
+            if statement.value is not None:
+                value = ast.literal_eval(statement.value)
         except ValueError:
             continue
-        found.update(
-            (target.id, value) for target in targets if isinstance(target, ast.Name)
-        )
+        for target in targets:
+            if isinstance(target, ast.Name):
+                found[target.id] = value
     return found
 
 
@@ -114,7 +111,9 @@ def _driver_version() -> str | None:
             )
     except OSError:
         return None
-    return found.group().decode() if found is not None else None
+    if found is None:
+        return None
+    return found.group().decode()
 
 
 def gpu_facts(torch: Any) -> dict[str, Any]:
@@ -167,4 +166,6 @@ def take_own_gpu(torch: Any) -> None:
 def torch_release(torch: Any) -> tuple[int, int]:
     """(major, minor) of this torch."""
     match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+    if match:
+        return int(match.group(1)), int(match.group(2))
+    return 0, 0

@@ -204,11 +204,10 @@ def uses_aot(torch: Any, model: Any) -> str | None:
         )
         if compiled and not _by_inductor(candidate):
             return "is compiled by torch.compile"
-    functions = (
-        [getattr(type(module), "forward", None) for module in modules]
-        if modules
-        else [model]
-    )
+    if modules:
+        functions = [getattr(type(module), "forward", None) for module in modules]
+    else:
+        functions = [model]
     seen: set[int] = set()
     for function in functions:
         for value in _reached(function, seen):
@@ -227,11 +226,10 @@ def comes_to_torch_compile(torch: Any, model: Any) -> str | None:
     for candidate in (model, *modules):
         if _is_compiled(candidate) and _by_inductor(candidate):
             return "is compiled by torch.compile"
-    functions = (
-        [getattr(type(module), "forward", None) for module in modules]
-        if modules
-        else [model]
-    )
+    if modules:
+        functions = [getattr(type(module), "forward", None) for module in modules]
+    else:
+        functions = [model]
     seen: set[int] = set()
     for function in functions:
         for value in _reached(function, seen):
@@ -360,9 +358,10 @@ def _named_values(function: types.FunctionType) -> list[Any]:
     """Values of the names in a function's code: globals, attributes of modules,
     variables of its closure."""
     names = _names(function.__code__)
-    values = [
-        function.__globals__[name] for name in names if name in function.__globals__
-    ]
+    values = []
+    for name in names:
+        if name in function.__globals__:
+            values.append(function.__globals__[name])
     modules = [value for value in values if isinstance(value, types.ModuleType)]
     for name in names:  # functorch.compile.memory_efficient_fusion
         # Not getattr: a module's own __getattr__ may import (torch._dynamo) or
@@ -542,11 +541,10 @@ class FusedModules:
         eager."""
         for name, kind in self._kinds.items():
             if kind.calls or kind.eager:
-                layers = [
-                    self._names[id(module)]
-                    for module in kind.modules
-                    if id(module) in self._names
-                ]
+                layers = []
+                for module in kind.modules:
+                    if id(module) in self._names:
+                        layers.append(self._names[id(module)])
                 self._records.write(
                     "fused_module",
                     kind=name,

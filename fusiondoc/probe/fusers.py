@@ -101,11 +101,9 @@ def why_no_onednn(torch: Any) -> str | None:
             torch.__version__,
             first_line(error),
         )
-    return (
-        None
-        if works
-        else "torch %s does not switch oneDNN Graph on" % torch.__version__
-    )
+    if works:
+        return None
+    return "torch %s does not switch oneDNN Graph on" % torch.__version__
 
 
 # -- the fuser of torch.compile --------------------------------------------------------------------------
@@ -205,15 +203,17 @@ _PROBLEMS = {
 def why_not(torch: Any, fuser: str) -> str | None:
     """Why a fuser cannot work here, or None if it can."""
     problem = _PROBLEMS.get(fuser)
-    return None if problem is None else problem(torch)
+    if problem is None:
+        return None
+    return problem(torch)
 
 
 def choose_fuser(torch: Any, requested: str) -> tuple[str, str | None]:
     """Return the fuser for ``requested``, and why ``auto`` chose it, or a remark on
     it; Refused (status 4) if it cannot work."""
-    nvfuser_problem = (
-        why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
-    )
+    nvfuser_problem = None
+    if requested in ("auto", "nvfuser"):
+        nvfuser_problem = why_no_nvfuser(torch)
     if requested == "auto":
         if nvfuser_problem is None:
             return "nvfuser", "auto: this torch has nvFuser, and a GPU for it"
@@ -330,9 +330,9 @@ def fuser_on(torch: Any) -> str | None:
 def read_back(torch: Any) -> tuple[Any, ...]:
     """The current switches, to see whether somebody else has changed them."""
     switch = torch._C
-    nvfuser = (
-        switch._jit_nvfuser_enabled() if torch_release(torch) < (2, 2) else None
-    )
+    nvfuser = None
+    if torch_release(torch) < (2, 2):
+        nvfuser = switch._jit_nvfuser_enabled()
     return (
         nvfuser,
         switch._jit_can_fuse_on_cpu(),
@@ -480,7 +480,9 @@ def fuser_by(switches: dict[str, bool], device: str, llvm: bool) -> str:
     may = on(
         "_jit_override_can_fuse_on_%s" % ("gpu" if device == "cuda" else "cpu")
     )
-    return "nnc" if may and on("_jit_set_texpr_fuser_enabled") else "none"
+    if may and on("_jit_set_texpr_fuser_enabled"):
+        return "nnc"
+    return "none"
 
 
 def switched_on(torch: Any) -> str | None:
@@ -502,7 +504,9 @@ def switched_on(torch: Any) -> str | None:
             switch._jit_can_fuse_on_cpu() or gpu
         ):
             return "nnc"
-        return "legacy" if switch._jit_can_fuse_on_cpu_legacy() else "none"
+        if switch._jit_can_fuse_on_cpu_legacy():
+            return "legacy"
+        return "none"
     return None
 
 
@@ -531,7 +535,9 @@ program could set it."""
 def variable_of(fuser: str | None) -> str | None:
     """The variable with which a program switches the fuser off, which is too late
     for its own process."""
-    return _NNC_VARIABLE if fuser == "nnc" else None
+    if fuser == "nnc":
+        return _NNC_VARIABLE
+    return None
 
 
 def off_in_process(torch: Any) -> list[str]:
@@ -559,7 +565,9 @@ def has_compiler(torch: Any, fuser: str, on_gpu: bool) -> bool:
 def of_graphs(torch: Any, on_gpu: bool) -> str:
     """The fuser for graphs of AOTAutograd: "none" if none can compile."""
     fuser = "nvfuser" if why_no_nvfuser(torch) is None else "nnc"
-    return fuser if has_compiler(torch, fuser, on_gpu) else "none"
+    if has_compiler(torch, fuser, on_gpu):
+        return fuser
+    return "none"
 
 
 def why_not_timed(

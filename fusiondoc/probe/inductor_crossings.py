@@ -60,7 +60,9 @@ class Crossings:
     def graph_of(self, compiled: Any) -> _Named | None:
         """The graph of an examined call; None for others."""
         named: _Named | None = getattr(compiled, _NAME, None)
-        return named if named is not None and self._calls < _MOST_CALLS else None
+        if named is not None and self._calls < _MOST_CALLS:
+            return named
+        return None
 
     def take(self, graph: _Named, inputs: Any) -> None:
         """A graph is called: record those inputs that other graphs returned."""

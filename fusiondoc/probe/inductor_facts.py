@@ -88,9 +88,10 @@ class Operators:
     def _users_line(self, stack: str | None) -> tuple[str | None, str | None]:
         """``file:line`` of the innermost line outside torch, and its function."""
         frames = _FRAME.findall(stack or "")
-        outside = [
-            frame for frame in frames if not frame[0].startswith(self._library)
-        ]
+        outside = []
+        for frame in frames:
+            if not frame[0].startswith(self._library):
+                outside.append(frame)
         if not outside:
             return None, None
         file, line, function = outside[-1]
@@ -107,7 +108,9 @@ def arguments_text(node: Any) -> str | None:
     names."""
     named = ("%s = %r" % pair for pair in node.kwargs.items())
     text = ", ".join((*map(repr, node.args), *named))
-    return text if len(text) <= _MOST_ARGUMENTS else None
+    if len(text) <= _MOST_ARGUMENTS:
+        return text
+    return None
 
 
 def target_text(target: Any) -> str:
@@ -221,17 +224,18 @@ def _is_order_alone(node: Any, name: str) -> bool:
     """True if a node only has to run after the node that writes the buffer, as one
     that changes a tensor in place does (``WeakDep`` of
     torch/_inductor/dependencies.py)."""
-    kinds = {
-        type(access).__name__
-        for access in node.read_writes.reads
-        if str(access.name) == name
-    }
+    kinds = set()
+    for access in node.read_writes.reads:
+        if str(access.name) == name:
+            kinds.add(type(access).__name__)
     return kinds == {"WeakDep"}
 
 
 def _device(node: Any) -> str | None:
     device = node.get_device()
-    return None if device is None else str(device)
+    if device is None:
+        return None
+    return str(device)
 
 
 def is_call(node: Any) -> bool:
@@ -265,11 +269,11 @@ def _of_overload(ir: Any) -> list[str]:
     if packet is None:
         return []
     origins = getattr(ir, "origins", None) or ()
-    return [
-        str(node.name)
-        for node in origins
-        if getattr(node.target, "overloadpacket", None) is packet
-    ]
+    names = []
+    for node in origins:
+        if getattr(node.target, "overloadpacket", None) is packet:
+            names.append(str(node.name))
+    return names
 
 
 def called_operators(nodes: Iterable[Any]) -> set[str]:
@@ -404,11 +408,10 @@ def buffers_of(graph: Any, names: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _buffer(graph: Any, name: str) -> dict[str, Any]:
-    buffer = (
-        graph.get_buffer(name)
-        if hasattr(graph, "get_buffer")
-        else graph.name_to_buffer[name]
-    )
+    if hasattr(graph, "get_buffer"):
+        buffer = graph.get_buffer(name)
+    else:
+        buffer = graph.name_to_buffer[name]
     sizes, dtype = list(buffer.get_size()), buffer.get_dtype()
     number = int(dtype.itemsize)
     known = True

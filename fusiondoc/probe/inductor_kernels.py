@@ -32,13 +32,14 @@ class Kernels:
 
     def first_with(self, members: Iterable[str]) -> str | None:
         """The kernel of the first of some nodes that is in a kernel."""
-        return next(
-            (self._kernel_of[name] for name in members if name in self._kernel_of),
-            None,
-        )
+        for name in members:
+            if name in self._kernel_of:
+                return self._kernel_of[name]
+        return None
 
     def records(self) -> list[dict[str, Any]]:
         """Name and number of calls of each kernel."""
-        return [
-            {"name": name, "calls": calls} for name, calls in self._calls.items()
-        ]
+        records = []
+        for name, calls in self._calls.items():
+            records.append({"name": name, "calls": calls})
+        return records

@@ -61,11 +61,10 @@ class CompiledRun:
             UserError: the model raised.
         """
         torch, spec, records = self._torch, self._spec, self._records
-        why = (
-            "the target " + self._own
-            if self._own is not None
-            else "--frontend dynamo"
-        )
+        if self._own is not None:
+            why = "the target " + self._own
+        else:
+            why = "--frontend dynamo"
         model = prepared(torch, self._loaded.model, spec)
         eager = self._eager if self._own is not None else model
         records.write(
@@ -116,14 +115,12 @@ class CompiledRun:
 
     def _pass(self, compiled: Any, eager: Any) -> None:
         torch, spec, records = self._torch, self._spec, self._records
-        twin = (
-            eager_twin(torch, eager)
-            if spec.get("verify") and eager is not None
-            else None
-        )
-        verifier = (
-            Verifier(torch, compiled, twin, records) if twin is not None else None
-        )
+        twin = None
+        if spec.get("verify") and eager is not None:
+            twin = eager_twin(torch, eager)
+        verifier = None
+        if twin is not None:
+            verifier = Verifier(torch, compiled, twin, records)
         generates_only = bool(spec.get("no_run"))
         runs = 1 if generates_only else spec["runs"]
         passes = Passes(

@@ -19,11 +19,9 @@ def tools_of_inductor(torch: Any) -> tuple[bool, str]:
     """
     compiler = os.environ.get("CXX") or "g++"
     version = _version_of(compiler)
-    cpp = (
-        "%s %s on the CPU" % (os.path.basename(compiler), version)
-        if version is not None
-        else None
-    )
+    cpp = None
+    if version is not None:
+        cpp = "%s %s on the CPU" % (os.path.basename(compiler), version)
     triton = _triton_version()
     if torch.cuda.is_available() and triton is not None:
         return True, "compiles with Triton %s on the GPU%s" % (

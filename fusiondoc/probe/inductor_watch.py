@@ -433,11 +433,10 @@ class InductorWatch:
     def _refusals(self, graph: _Graph) -> tuple[list[dict[str, Any]], int]:
         """The records of refused pairs, and the number of pairs left out. Pairs
         within one final node are left out, as they were fused in the end."""
-        node_of = {
-            member: node["name"]
-            for node in graph.final
-            for member in node["members"]
-        }
+        node_of = {}
+        for node in graph.final:
+            for member in node["members"]:
+                node_of[member] = node["name"]
         names = {node["name"] for node in graph.final}
         of_final, of_members = [], []
         for (first, second), (text, number) in graph.refused.items():
@@ -463,7 +462,9 @@ class InductorWatch:
         torch's log (torch/_guards.py)."""
         context = sys.modules["torch._guards"].CompileContext
         found = or_none(context.current_trace_id)
-        return None if found is None else str(found)
+        if found is None:
+            return None
+        return str(found)
 
     def _write_breaks(self) -> None:
         """Write records of graph breaks (``graph_break_reasons`` of
@@ -485,11 +486,10 @@ class InductorWatch:
     def _write_totals(self) -> None:
         """Write torch's own counters, and the time spent in the hooks."""
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-        kept = {
-            name: dict(counters[name])
-            for name in ("inductor", "stats", "frames")
-            if name in counters
-        }
+        kept = {}
+        for name in ("inductor", "stats", "frames"):
+            if name in counters:
+                kept[name] = dict(counters[name])
         self._records.write(
             "inductor_totals",
             torch=str(self._torch.__version__),

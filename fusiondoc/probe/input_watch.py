@@ -127,15 +127,14 @@ class InputWatch:
             if isinstance(file, str) and self._is_input(os.path.abspath(file)):
                 files.add(os.path.abspath(file))
         beyond = self._beyond | self._listed
-        beyond.update(
-            "%s is imported" % name
-            for name in _NATIVE_READERS
-            if name in sys.modules
-        )
+        for name in _NATIVE_READERS:
+            if name in sys.modules:
+                beyond.add("%s is imported" % name)
         names = self._imported | {name.split(".")[0] for name in sys.modules}
-        entries = [
-            os.path.abspath(folder) for folder in sys.path if os.path.isdir(folder)
-        ]
+        entries = []
+        for folder in sys.path:
+            if os.path.isdir(folder):
+                entries.append(os.path.abspath(folder))
         return {
             "files": sorted(files),
             "names": sorted(names),

@@ -67,7 +67,9 @@ def show(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool):
-        return "on" if value else "off"
+        if value:
+            return "on"
+        return "off"
     if isinstance(value, (list, tuple)):
         return ",".join(
             "%s:%d" % item if isinstance(item, tuple) else str(item)

@@ -49,7 +49,9 @@ class OfTorch:
         if home is None:
             return self.owner
         lacks = next((name for name in self.needs if not _has(home, name)), None)
-        return None if lacks is None else "%s.%s" % (self.owner, lacks)
+        if lacks is None:
+            return None
+        return "%s.%s" % (self.owner, lacks)
 
 
 def _has(home: Any, path: str) -> bool:
@@ -132,7 +134,9 @@ class Depth(Readable):
 
     def get(self, torch: Any) -> Any:
         steps = self.strategy.get(torch)
-        return None if steps is None else sum(count for _, count in steps)
+        if steps is None:
+            return None
+        return sum(count for _, count in steps)
 
     def attempt(self, torch: Any) -> KnobOutcome:
         steps = self.strategy.get(torch)
@@ -313,7 +317,9 @@ def _typed(kind: str, value: Any) -> Any:
         "strategy": list,
         "ratio": float,
     }.get(kind, int)
-    return value if isinstance(value, wanted) else None
+    if isinstance(value, wanted):
+        return value
+    return None
 
 
 KNOBS: dict[str, Any] = {

@@ -299,11 +299,10 @@ def _by_arguments(watch: Watch, original: Any) -> Any:
             bound.apply_defaults()
             given = bound.arguments
             state = given.get("aot_state")
-            site = (
-                _site_of(watch, given["flat_fn"])
-                if state is None
-                else _SITES.pop(id(state), None)
-            )
+            if state is None:
+                site = _site_of(watch, given["flat_fn"])
+            else:
+                site = _SITES.pop(id(state), None)
             if site is not None:
                 given["bw_compiler"] = given["bw_compiler"] or given["fw_compiler"]
                 for name, phase in _COMPILERS:
@@ -417,11 +416,9 @@ def _site_of(watch: Watch, flat_fn: Any) -> Site | None:
         plain: Any = inspect.unwrap(function) if callable(function) else None
         name = str(getattr(plain, "__qualname__", None) or "a function")
         code = getattr(plain, "__code__", None)
-    at = (
-        "%s:%d" % (code.co_filename, code.co_firstlineno)
-        if code is not None
-        else None
-    )
+    at = None
+    if code is not None:
+        at = "%s:%d" % (code.co_filename, code.co_firstlineno)
     site = watch.site((id(function), "late"), name, HOW, at)
     site.wraps = 1
     return site

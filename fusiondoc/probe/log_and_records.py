@@ -93,11 +93,10 @@ class _Log:
             import resource
 
             most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            high = (
-                900
-                if most == resource.RLIM_INFINITY
-                else max(3, min(900, most - 16))
-            )
+            if most == resource.RLIM_INFINITY:
+                high = 900
+            else:
+                high = max(3, min(900, most - 16))
             self._copy = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, high)
 
     def away(self) -> dict[str, str]:
@@ -105,9 +104,9 @@ class _Log:
         with a phrase for its new target; {} if that is not known."""
         if self._identity is None:
             return {}
-        found = {
-            name: _whereabouts(number, self._identity) for name, number in _STANDARD
-        }
+        found = {}
+        for name, number in _STANDARD:
+            found[name] = _whereabouts(number, self._identity)
         return {name: where for name, where in found.items() if where}
 
     @property
@@ -115,14 +114,10 @@ class _Log:
         """A descriptor of the log, or -1."""
         if self._identity is None:
             return 2
-        return next(
-            (
-                number
-                for number in (2, 1, self._copy)
-                if identity(number) == self._identity
-            ),
-            -1,
-        )
+        for number in (2, 1, self._copy):
+            if identity(number) == self._identity:
+                return number
+        return -1
 
     @contextlib.contextmanager
     def recorded_when_put_back(self, write: Callable[..., None]) -> Iterator[None]:
@@ -133,9 +128,10 @@ class _Log:
         def dup2(*args: Any, **named: Any) -> int:
             before = self.away()
             made = _dup2(*args, **named)
-            back = {
-                name: how for name, how in before.items() if name not in self.away()
-            }
+            back = {}
+            for name, how in before.items():
+                if name not in self.away():
+                    back[name] = how
             if back:
                 write(
                     "redirected",

@@ -205,9 +205,9 @@ class ModelRun:
         # A torch whose graphs cannot be read this way can still run the model.
         with contextlib.suppress(Exception):
             records.write("source_map", **source_map(torch, compiled))
-        verifier = (
-            Verifier(torch, compiled, twin, records) if twin is not None else None
-        )
+        verifier = None
+        if twin is not None:
+            verifier = Verifier(torch, compiled, twin, records)
         with self._clock.users_work():
             try:
                 Passes(

@@ -40,7 +40,9 @@ def to_torchscript(
     """
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return model
-    return _trace(torch, model, example(), note) if trace else _script(torch, model)
+    if trace:
+        return _trace(torch, model, example(), note)
+    return _script(torch, model)
 
 
 def as_given(torch: Any, model: Any) -> dict[str, Any]:
@@ -64,7 +66,9 @@ def prepared(torch: Any, model: Any, spec: dict[str, Any]) -> Any:
         for module in model.modules():
             if getattr(module, "inplace", False):
                 module.inplace = False
-    return model.eval() if spec.get("eval") else model
+    if spec.get("eval"):
+        return model.eval()
+    return model
 
 
 def frozen(torch: Any, scripted: Any) -> Any:
@@ -108,11 +112,10 @@ def frozen_for_run(
     made = frozen(torch, scripted) if wanted else scripted
     if requested and not is_frozen(torch, made):
         training = isinstance(scripted, torch.jit.ScriptModule)
-        why = (
-            "it is in training mode (call eval() on it)"
-            if training
-            else "only a module can be"
-        )
+        if training:
+            why = "it is in training mode (call eval() on it)"
+        else:
+            why = "only a module can be"
         note("--freeze: the target is not frozen: " + why)
     return made
 
@@ -238,7 +241,9 @@ def _trace_advice(error: Exception) -> str:
         return _RESULT_ADVICE % (
             "an object of class " + kind.split("\n")[0].rstrip(". ")
         )
-    return _RESULT_ADVICE % "an object" if _OUTPUT in str(error) else _TRACE_ADVICE
+    if _OUTPUT in str(error):
+        return _RESULT_ADVICE % "an object"
+    return _TRACE_ADVICE
 
 
 def _traces_by_name(torch: Any) -> bool:
@@ -270,11 +275,10 @@ def signature(model: Any) -> str | None:
     schema = getattr(getattr(model, "forward", model), "schema", None)
     if schema is None:
         return None
-    arguments = [
-        "%s %s" % (argument.type, argument.name)
-        for argument in schema.arguments
-        if argument.name != "self"
-    ]
+    arguments = []
+    for argument in schema.arguments:
+        if argument.name != "self":
+            arguments.append("%s %s" % (argument.type, argument.name))
     return "%s(%s)" % (schema.name, ", ".join(arguments))
 
 
@@ -328,9 +332,9 @@ def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any
     walk = _Walk(torch)
     graph = getattr(scripted, "graph", None)
     if graph is not None:
-        instance = (
-            scripted if isinstance(scripted, torch.jit.ScriptModule) else None
-        )
+        instance = None
+        if isinstance(scripted, torch.jit.ScriptModule):
+            instance = scripted
         walk.graph(graph, instance, "", None, ())
     return {
         "map": {
@@ -468,11 +472,15 @@ def _holds_tensor(type_: Any) -> bool:
 
 def _source(node: Any) -> str | None:
     match = _SOURCE.search(str(node).split("\n", 1)[0])
-    return match.group(1) if match else None
+    if match:
+        return match.group(1)
+    return None
 
 
 def _joined(path: str, inner: str) -> str:
-    return "%s.%s" % (path, inner) if path and inner else path or inner
+    if path and inner:
+        return "%s.%s" % (path, inner)
+    return path or inner
 
 
 def _hierarchy(node: Any) -> str:

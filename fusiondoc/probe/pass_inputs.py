@@ -78,7 +78,9 @@ def named_input(text: str) -> tuple[str | None, str]:
     """(name, text) of ``NAME=TEXT``, an argument passed by name; (None, text) for
     another."""
     named = _NAMED.match(text)
-    return (named.group(1), named.group(2)) if named is not None else (None, text)
+    if named is not None:
+        return named.group(1), named.group(2)
+    return None, text
 
 
 def parse_input(text: str) -> TensorText | PlainText:
@@ -120,9 +122,10 @@ def _tensor(text: str, start: re.Match[str]) -> TensorText:
     dtype = _ALIASES.get(name, name)
     if dtype not in DTYPES:
         near = difflib.get_close_matches(name, DTYPES + tuple(_ALIASES), n=1)
-        hint = (
-            "did you mean %s?" % near[0] if near else "known: " + ", ".join(DTYPES)
-        )
+        if near:
+            hint = "did you mean %s?" % near[0]
+        else:
+            hint = "known: " + ", ".join(DTYPES)
         raise InputTextError(
             text, start.start(1) + 1, "no dtype '%s'; %s" % (name, hint)
         )
@@ -207,7 +210,9 @@ def arguments_of(shape: Shape) -> tuple[Any, ...]:
 
 def named_of(arguments: tuple[Any, ...]) -> dict[str, Any]:
     """The keyword arguments."""
-    return arguments.named if isinstance(arguments, Arguments) else {}
+    if isinstance(arguments, Arguments):
+        return arguments.named
+    return {}
 
 
 def call(model: Any, arguments: tuple[Any, ...]) -> Any:
@@ -255,11 +260,9 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def positional(model: Any, shape: Shape) -> Shape:
     """Return a shape whose arguments are all positional."""
-    return (
-        (lambda: by_position(model, shape()))
-        if named_of(arguments_of(shape))
-        else shape
-    )
+    if named_of(arguments_of(shape)):
+        return lambda: by_position(model, shape())
+    return shape
 
 
 def from_texts(torch: Any, texts: Sequence[str], device: Any) -> Shape:
@@ -318,10 +321,12 @@ def from_module(torch: Any, given: Any, device: Any, where: str) -> list[Shape]:
         and given
         and all(isinstance(shape, (tuple, Mapping)) for shape in given)
     ):
-        return [
-            _fixed(torch, arguments, device, "%s[%d]" % (where, number))
-            for number, arguments in enumerate(given)
-        ]
+        shapes = []
+        for number, arguments in enumerate(given):
+            shapes.append(
+                _fixed(torch, arguments, device, "%s[%d]" % (where, number))
+            )
+        return shapes
     if callable(given) and not isinstance(given, torch.Tensor):
         return [lambda: _arguments(torch, given(), device, where + "()")]
     return [_fixed(torch, given, device, where)]
@@ -404,14 +409,19 @@ def tensors_in(torch: Any, value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [tensor for inner in value for tensor in tensors_in(torch, inner)]
+        tensors = []
+        for inner in value:
+            tensors.extend(tensors_in(torch, inner))
+        return tensors
     return []
 
 
 def parameters_of(model: Any) -> list[Any]:
     """The parameters of a module; empty for a function."""
     parameters = getattr(model, "parameters", None)
-    return list(parameters()) if callable(parameters) else []
+    if callable(parameters):
+        return list(parameters())
+    return []
 
 
 def on_gpu(torch: Any, model: Any, shape: Shape) -> bool:

@@ -92,9 +92,9 @@ class Passes:
             tensor.requires_grad for tensor in tensors
         )
         verifier = self._verifier
-        comparison = (
-            verifier.start(number, arguments) if verifier is not None else None
-        )
+        comparison = None
+        if verifier is not None:
+            comparison = verifier.start(number, arguments)
         try:
             outputs, gradients = self._passed(
                 index, number, arguments, tensors, wants_grad
@@ -188,10 +188,8 @@ class Passes:
             if _WRONG_INPUT.search(text) and not inside:
                 declared = signature(self._model)
                 types = [_described(self._torch, value) for value in arguments]
-                types += [
-                    "%s=%s" % (name, _described(self._torch, value))
-                    for name, value in named_of(arguments).items()
-                ]
+                for name, value in named_of(arguments).items():
+                    types.append("%s=%s" % (name, _described(self._torch, value)))
                 given = ", ".join(types)
                 raise Refused(
                     "inputs",
@@ -261,9 +259,9 @@ class Verifier:
         torch = self._torch
         self._copy_buffers()
         named = getattr(self._twin, "named_buffers", dict)
-        buffers = {
-            name: buffer.detach().clone() for name, buffer in dict(named()).items()
-        }
+        buffers = {}
+        for name, buffer in dict(named()).items():
+            buffers[name] = buffer.detach().clone()
         return PassComparison(
             torch,
             self,
@@ -353,20 +351,20 @@ class Verifier:
 
     def random_ops(self, drew: bool) -> list[str]:
         """The random operators, if random numbers were drawn at all."""
-        return self._flow.ops if drew and self._flow is not None else []
+        if drew and self._flow is not None:
+            return self._flow.ops
+        return []
 
     def is_random(self, drew: bool, output: int | None) -> bool:
         """True if an output (None: a gradient) may depend on random numbers."""
-        hangs = (
-            self._flow.outputs
-            if self._flow is not None and self._flow.ops
-            else None
-        )
+        hangs = None
+        if self._flow is not None and self._flow.ops:
+            hangs = self._flow.outputs
         if not drew or hangs is None:
             return drew
-        return (
-            any(hangs) if output is None else hangs[output : output + 1] != [False]
-        )
+        if output is None:
+            return any(hangs)
+        return hangs[output : output + 1] != [False]
 
     def write(self, record: str = "verify", **fields: Any) -> None:
         self._records.write(record, **fields)
@@ -381,14 +379,11 @@ class Results:
 
     def named(self) -> list[tuple[str, str, int | None, Any]]:
         """(phase, what, number of the output, tensor)"""
-        rows: list[tuple[str, str, int | None, Any]] = [
-            ("forward", "output %d" % i, i, output)
-            for i, output in enumerate(self.outputs)
-        ]
-        rows += [
-            ("backward", "grad " + name, None, gradient)
-            for name, gradient in self.gradients.items()
-        ]
+        rows: list[tuple[str, str, int | None, Any]] = []
+        for i, output in enumerate(self.outputs):
+            rows.append(("forward", "output %d" % i, i, output))
+        for name, gradient in self.gradients.items():
+            rows.append(("backward", "grad " + name, None, gradient))
         return rows
 
 
@@ -485,11 +480,10 @@ class PassComparison:
                 return row
             if not draws:
                 draws.extend(self._draw(wants_grad, backward))
-            seen = [
-                statistics(torch, draw[what])
-                for draw in draws
-                if draw.get(what) is not None
-            ]
+            seen = []
+            for draw in draws:
+                if draw.get(what) is not None:
+                    seen.append(statistics(torch, draw[what]))
             return compare_statistics(torch, tensor, other, seen)
 
         ours, theirs = (
@@ -513,24 +507,23 @@ def _parameters(model: Any) -> list[tuple[str, Any]]:
     names of that module."""
     model = getattr(model, "_orig_mod", model)
     named = getattr(model, "named_parameters", None)
-    return list(named()) if callable(named) else []
+    if callable(named):
+        return list(named())
+    return []
 
 
 def _named(
     torch: Any, names: list[str], arguments: tuple[Any, ...]
 ) -> list[tuple[str, Any]]:
     found = []
-    given = [
-        (names[i] if i < len(names) else "input %d" % i, value)
-        for i, value in enumerate(arguments)
-    ]
+    given = []
+    for i, value in enumerate(arguments):
+        given.append((names[i] if i < len(names) else "input %d" % i, value))
     for name, value in given + list(named_of(arguments).items()):
         tensors = tensors_in(torch, value)
         single = isinstance(value, torch.Tensor)
-        found += [
-            (name if single else "%s[%d]" % (name, k), tensor)
-            for k, tensor in enumerate(tensors)
-        ]
+        for k, tensor in enumerate(tensors):
+            found.append((name if single else "%s[%d]" % (name, k), tensor))
     return found
 
 
@@ -588,11 +581,11 @@ class RandomFlow:
             for value in values
         ):
             return None
-        return [
-            value.debugName() in self._tainted
-            for value in values
-            if _is_tensor(value)
-        ]
+        outputs = []
+        for value in values:
+            if _is_tensor(value):
+                outputs.append(value.debugName() in self._tainted)
+        return outputs
 
 
 def _is_tensor(value: Any) -> bool:

@@ -197,9 +197,10 @@ class _Model:
 
     def planned(self) -> bool | None:
         """Whether it has an execution plan; None if the model no longer exists."""
-        alive = [
-            made for made in (kept() for kept in self._kept) if made is not None
-        ]
+        alive = []
+        for made in (kept() for kept in self._kept):
+            if made is not None:
+                alive.append(made)
         if not alive:
             return None
         return any(map(_has_plan, alive))
@@ -232,7 +233,9 @@ def _kind_of(made: Any) -> Any:
 def _name_of(made: Any, given: Any, how: str) -> str:
     if how == "loaded":
         name = getattr(given, "name", given)
-        return os.path.basename(name) if isinstance(name, str) else "loaded"
+        if isinstance(name, str):
+            return os.path.basename(name)
+        return "loaded"
     name = getattr(made, "original_name", None) or getattr(given, "__name__", None)
     return str(name or getattr(made, "name", None) or type(given).__name__).replace(
         "<lambda>", "lambda"
@@ -348,11 +351,9 @@ class ScriptSteps:
         if self._records.process is not None and not self._counts:
             return
         most = max(self._counts, key=lambda key: self._counts[key], default=None)
-        ms = (
-            self._intervals(self._marks.get(most, ()))
-            if self._timed and most is not None
-            else []
-        )
+        ms = []
+        if self._timed and most is not None:
+            ms = self._intervals(self._marks.get(most, ()))
         why = self._why_not
         if self._function is not None and not self._found:
             why = "there is no function %s in the program" % self._function
@@ -372,9 +373,10 @@ class ScriptSteps:
         if not self._events:
             return [(end - start) * 1e3 for start, end in zip(marks, marks[1:])]
         self._torch.cuda.synchronize()
-        return [
-            float(start.elapsed_time(end)) for start, end in zip(marks, marks[1:])
-        ]
+        intervals = []
+        for start, end in zip(marks, marks[1:]):
+            intervals.append(float(start.elapsed_time(end)))
+        return intervals
 
     def _mark(self, key: Any, name: str) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1
@@ -428,9 +430,10 @@ class ScriptSteps:
 
     def _replace(self, module: Any, name: str) -> None:
         owner, _, last = name.rpartition(".")
-        holder = (
-            functools.reduce(getattr, owner.split("."), module) if owner else module
-        )
+        if owner:
+            holder = functools.reduce(getattr, owner.split("."), module)
+        else:
+            holder = module
         setattr(holder, last, self._stepping(getattr(holder, last)))
         self._found = True
 

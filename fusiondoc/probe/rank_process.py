@@ -23,7 +23,9 @@ START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 
 def _number(name: str) -> int:
     text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else 0
+    if text.isdigit():
+        return int(text)
+    return 0
 
 
 def _make_room(folder: str, restarts: int) -> None:
@@ -107,7 +109,9 @@ def main(spec: str, capture: str) -> int:
     }
     with open(os.path.join(folder, "result.json"), "w") as file:
         json.dump(result, file)
-    return status if status >= 0 else 128 - status
+    if status >= 0:
+        return status
+    return 128 - status
 
 
 if __name__ == "__main__":

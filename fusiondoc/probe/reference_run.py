@@ -225,13 +225,17 @@ def _described(error: BaseException) -> str:
     if isinstance(error, UserError):
         error = error.__cause__ or error
     text = first_line(error).strip()
-    return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+    if text:
+        return "%s: %s" % (type(error).__name__, text)
+    return type(error).__name__
 
 
 def least_precise(torch: Any, names: Iterable[str]) -> str | None:
     """The floating-point type with the largest tolerance among ``names``."""
     known = sorted((relative(torch, name), name) for name in names)
-    return known[-1][1] if known and known[-1][0] else None
+    if known and known[-1][0]:
+        return known[-1][1]
+    return None
 
 
 def _wider(torch: Any, dtype: Any, wide: Any) -> Any:
@@ -245,13 +249,17 @@ def _wider(torch: Any, dtype: Any, wide: Any) -> Any:
         torch.empty(0, dtype=dtype).element_size()
         < torch.empty(0, dtype=wide).element_size()
     )
-    return wide if narrower else None
+    if narrower:
+        return wide
+    return None
 
 
 def widened(torch: Any, tensor: Any, wide: Any) -> Any:
     """``tensor`` in ``wide`` if its type is floating-point and narrower."""
     dtype = _wider(torch, tensor.dtype, wide)
-    return tensor if dtype is None else tensor.to(dtype)
+    if dtype is None:
+        return tensor
+    return tensor.to(dtype)
 
 
 def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any:
@@ -263,28 +271,21 @@ def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any
             made[id(value)] = copied.requires_grad_(value.requires_grad)
         return made[id(value)]
     if isinstance(value, Arguments):
-        named = {
-            name: _wide_copies(torch, inner, wide, made)
-            for name, inner in named_of(value).items()
-        }
+        named = {}
+        for name, inner in named_of(value).items():
+            named[name] = _wide_copies(torch, inner, wide, made)
         return Arguments.of(
             (_wide_copies(torch, inner, wide, made) for inner in value), named
         )
     if isinstance(value, (list, tuple)):
         copies = [_wide_copies(torch, inner, wide, made) for inner in value]
-        return (
-            type(value)(*copies)
-            if hasattr(value, "_fields")
-            else type(value)(copies)
-        )
+        if hasattr(value, "_fields"):
+            return type(value)(*copies)
+        return type(value)(copies)
     if isinstance(value, dict):
         held = copy.copy(value)
-        held.update(
-            {
-                key: _wide_copies(torch, inner, wide, made)
-                for key, inner in value.items()
-            }
-        )
+        for key, inner in value.items():
+            held[key] = _wide_copies(torch, inner, wide, made)
         return held
     return copy.deepcopy(value)
 
@@ -454,11 +455,9 @@ def _offs(
 
     def off(values: Any, finite: Any) -> float:
         finite = finite & in_exact
-        return (
-            float(((values - r).abs() / size)[finite].max())
-            if bool(finite.any())
-            else 0.0
-        )
+        if bool(finite.any()):
+            return float(((values - r).abs() / size)[finite].max())
+        return 0.0
 
     # Eager may overflow where a group, which keeps float32 between its operators,
     # does not, or the other way round.
@@ -473,4 +472,6 @@ def _equal(a: Any, other: Any) -> Any:
 
 
 def _share(where: Any) -> float:
-    return float(where.double().mean()) if where.numel() else 0.0
+    if where.numel():
+        return float(where.double().mean())
+    return 0.0

@@ -72,11 +72,9 @@ class AfterImport(importlib.abc.MetaPathFinder):
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
-            spec = (
-                find(name, path, target)
-                if find is not None and finder is not self
-                else None
-            )
+            spec = None
+            if find is not None and finder is not self:
+                spec = find(name, path, target)
             if spec is not None:
                 break
         else:
@@ -117,11 +115,9 @@ def _import_from(texts: Mapping[str, bytes]) -> None:
     def get_code(self: Any, fullname: str) -> Any:
         path = self.get_filename(fullname)
         data = texts.get(os.path.realpath(path))
-        return (
-            original(self, fullname)
-            if data is None
-            else self.source_to_code(data, path)
-        )
+        if data is None:
+            return original(self, fullname)
+        return self.source_to_code(data, path)
 
     loader.get_code = get_code
 

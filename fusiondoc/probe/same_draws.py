@@ -64,7 +64,9 @@ def same_draws(torch: Any) -> ContextManager[object]:
 def _name(func: Any) -> str:
     """ "aten::bernoulli" of ``aten.bernoulli_.float``"""
     name = str(func._schema.name)
-    return name[:-1] if name.endswith("_") else name
+    if name.endswith("_"):
+        return name[:-1]
+    return name
 
 
 def _draws(func: Any, name: str) -> bool:

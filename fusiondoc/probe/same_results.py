@@ -34,7 +34,9 @@ _SIGMAS = 6.0
 def relative(torch: Any, dtype: Any) -> float:
     """The tolerance of a dtype or its name; 0 for whole numbers and booleans."""
     name = type_name(dtype)
-    return _BFLOAT16 if name == "bfloat16" else RELATIVE.get(name, 0.0)
+    if name == "bfloat16":
+        return _BFLOAT16
+    return RELATIVE.get(name, 0.0)
 
 
 def compare_values(
@@ -113,10 +115,11 @@ def compare_rows(
             magnitude among the results of the phase.
     """
     left = {what: tensor for _, what, tensor in theirs}
-    largest = {
-        phase: largest_of(torch, [tensor for p, _, tensor in theirs if p == phase])
-        for phase in ("forward", "backward")
-    }
+    largest = {}
+    for phase in ("forward", "backward"):
+        largest[phase] = largest_of(
+            torch, [tensor for p, _, tensor in theirs if p == phase]
+        )
     rows = []
     for phase, what, tensor in ours:
         other = left.pop(what, None)
@@ -136,11 +139,9 @@ def compare_rows(
         ):
             row = second(what, tensor, other, row, largest[phase])
         rows.append(_named_row(phase, what, row))
-    rows += [
-        _named_row(p, what, compare_kind(None, tensor))
-        for p, what, tensor in theirs
-        if what in left
-    ]
+    for p, what, tensor in theirs:
+        if what in left:
+            rows.append(_named_row(p, what, compare_kind(None, tensor)))
     return rows
 
 
@@ -265,9 +266,9 @@ def plain(torch: Any, tensor: Any) -> Any:
         tensor = tensor.to_dense()
     if tensor.is_quantized:
         tensor = tensor.dequantize()
-    return (
-        torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    )
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.resolve_conj())
+    return tensor
 
 
 def _pattern(torch: Any, fused: Any, eager: Any) -> str | None:
@@ -297,9 +298,11 @@ def _strides(tensor: Any) -> Any:
     """The significant strides: those of dimensions with more than one element."""
     if str(tensor.layout) != "torch.strided" or not tensor.numel():
         return None
-    return [
-        stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1
-    ]
+    strides = []
+    for size, stride in zip(tensor.shape, tensor.stride()):
+        if size > 1:
+            strides.append(stride)
+    return strides
 
 
 def type_name(dtype: Any) -> str:
@@ -382,16 +385,17 @@ def differentiate(
     """Run the backward pass from every output that requires grad. Args: starts: for
     a run in another type, the numbers from which the eager run started.
     """
-    roots = [
-        (i, output) for i, output in enumerate(outputs) if output.requires_grad
-    ]
+    roots = []
+    for i, output in enumerate(outputs):
+        if output.requires_grad:
+            roots.append((i, output))
     if not roots:
         return
     if starts is None:
         starts = cotangents(torch, outputs)
-    given = [
-        starts[i].to(device=root.device, dtype=root.dtype) for i, root in roots
-    ]
+    given = []
+    for i, root in roots:
+        given.append(starts[i].to(device=root.device, dtype=root.dtype))
     backward(torch, [root for _, root in roots], given)
 
 

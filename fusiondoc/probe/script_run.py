@@ -322,11 +322,10 @@ class Script:
             exec(code, main.__dict__)
         except SystemExit as error:
             if error.code not in (None, 0):
-                ending = (
-                    "status %s" % error.code
-                    if isinstance(error.code, int)
-                    else str(error.code)
-                )
+                if isinstance(error.code, int):
+                    ending = "status %s" % error.code
+                else:
+                    ending = str(error.code)
                 raise Refused(
                     "script_run",
                     "the script exited with " + ending,
@@ -382,11 +381,10 @@ def run_as_script(
     )
     try:
         with clock.users_work():
-            script = (
-                Script.of_module(module)
-                if module is not None
-                else Script(target["path"])
-            )
+            if module is not None:
+                script = Script.of_module(module)
+            else:
+                script = Script(target["path"])
             sys.argv[0] = script.path
             if spec.get("profile"):
                 from .step_profile import profile_script

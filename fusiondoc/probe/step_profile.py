@@ -230,7 +230,9 @@ class _Windows:
         begun."""
         before, short = self._last, time.process_time() - self._began < WINDOW / 2
         self._stop()
-        return before if short and before is not None else self._last
+        if short and before is not None:
+            return before
+        return self._last
 
 
 def profiling(torch: Any, cuda: bool, host: bool = True, **options: Any) -> Any:
@@ -247,9 +249,10 @@ def profiling(torch: Any, cuda: bool, host: bool = True, **options: Any) -> Any:
 
     def prepare_trace(self: Any) -> None:
         lazy: set[str] = getattr(torch, "_lazy_modules", set())
-        kept_out = (
-            {"_inductor"} & lazy if "torch._inductor" not in sys.modules else set()
-        )
+        if "torch._inductor" not in sys.modules:
+            kept_out = {"_inductor"} & lazy
+        else:
+            kept_out = set()
         lazy -= kept_out
         try:
             profile.prepare_trace(self)

@@ -48,11 +48,11 @@ class ProgramSource:
     def candidates(self) -> list[str]:
         """Public functions and names that a user may have meant in
         ``FILE.py:NAME``."""
-        return [
-            node.name
-            for node in self.tree.body
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-        ]
+        candidates = []
+        for node in self.tree.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                candidates.append(node.name)
+        return candidates
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -74,9 +74,10 @@ def _bound(statement: ast.stmt) -> set[str]:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return {
-            (alias.asname or alias.name).split(".")[0] for alias in statement.names
-        }
+        names = set()
+        for alias in statement.names:
+            names.add((alias.asname or alias.name).split(".")[0])
+        return names
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = statement.targets
@@ -85,12 +86,12 @@ def _bound(statement: ast.stmt) -> set[str]:
         and statement.value is not None
     ):
         targets = [statement.target]
-    return {
-        node.id
-        for target in targets
-        for node in ast.walk(target)
-        if isinstance(node, ast.Name)
-    }
+    names = set()
+    for target in targets:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+    return names
 
 
 def _only_defines(statement: ast.stmt) -> bool:
@@ -162,17 +163,19 @@ def runs_as_script(
     if has_inputs or program.runs_nothing():
         names = program.candidates()
         named = "name the function: %s:%s" % (file, names[0] if names else "NAME")
-        advice = (
-            "Add inputs = (...) to it, or give --input 'float32[8,128]'"
-            if model
-            else "Add model = ... and inputs = (...) to it, or "
-            + named
-            + ", with --input 'float32[8,128]'"
-        )
+        if model:
+            advice = "Add inputs = (...) to it, or give --input 'float32[8,128]'"
+        else:
+            advice = (
+                "Add model = ... and inputs = (...) to it, or "
+                + named
+                + ", with --input 'float32[8,128]'"
+            )
         problem = "" if model or not has_inputs else "; --input is for a model"
-        nothing = (
-            "" if has_inputs else ", and does nothing when it is run as a script"
-        )
+        if has_inputs:
+            nothing = ""
+        else:
+            nothing = ", and does nothing when it is run as a script"
         raise Refused("target", missing + problem + nothing, advice + ".")
     return True, missing + ": run as a script"
 
@@ -233,12 +236,14 @@ def _load(torch: Any, target: dict[str, Any], device: Any) -> FoundModel:
             os.path.basename(target["path"]),
             None,
         )
-    module = (
-        _module(target["module"]) if kind == "module" else _file(target["path"])
-    )
-    where = (
-        target["module"] if kind == "module" else os.path.basename(target["path"])
-    )
+    if kind == "module":
+        module = _module(target["module"])
+    else:
+        module = _file(target["path"])
+    if kind == "module":
+        where = target["module"]
+    else:
+        where = os.path.basename(target["path"])
     found = _attribute(module, name or "model", where)
     if call is None:
         return FoundModel(
@@ -257,11 +262,10 @@ def _file(path: str) -> ModuleType:
     """The file as a module, named by its stem unless another module already has
     that name."""
     stem = os.path.splitext(os.path.basename(path))[0]
-    name = (
-        stem
-        if stem.isidentifier() and stem not in sys.modules
-        else "_fusiondoc_target"
-    )
+    if stem.isidentifier() and stem not in sys.modules:
+        name = stem
+    else:
+        name = "_fusiondoc_target"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -289,11 +293,10 @@ def _as_module(path: str) -> str | None:
         # relative import needs.
         folder, name = os.path.split(folder)
         parts.insert(0, name)
-    where = (
-        "the current folder"
-        if os.path.realpath(folder) == os.path.realpath(os.getcwd())
-        else folder
-    )
+    if os.path.realpath(folder) == os.path.realpath(os.getcwd()):
+        where = "the current folder"
+    else:
+        where = folder
     return (
         "The file is part of a package: from %s name it as a module: %s:model"
         % (where, ".".join(parts))
@@ -323,9 +326,10 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
             found = getattr(found, part)
         except AttributeError:
             public = [word for word in dir(found) if not word.startswith("_")]
-            callables = [
-                word for word in public if callable(getattr(found, word, None))
-            ]
+            callables = []
+            for word in public:
+                if callable(getattr(found, word, None)):
+                    callables.append(word)
             near = difflib.get_close_matches(part, public, n=3)
             if near:
                 hint = "Did you mean %s?" % " or ".join(
@@ -353,10 +357,9 @@ def _called(found: Any, expression: str, where: str) -> Any:
     call = ast.parse(expression, mode="eval").body
     assert isinstance(call, ast.Call)
     positional = [ast.literal_eval(arg) for arg in call.args]
-    named = {
-        str(keyword.arg): ast.literal_eval(keyword.value)
-        for keyword in call.keywords
-    }
+    named = {}
+    for keyword in call.keywords:
+        named[str(keyword.arg)] = ast.literal_eval(keyword.value)
     try:
         made = found(*positional, **named)
     except (Exception, SystemExit) as error:
@@ -391,12 +394,13 @@ def _call(found: type) -> str:
         parameters = list(inspect.signature(found).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    needed = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
+    needed = []
+    for parameter in parameters:
+        if parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            needed.append(parameter.name)
     return "%s(%s)" % (found.__name__, ", ".join(needed))
 
 

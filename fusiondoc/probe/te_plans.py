@@ -48,15 +48,16 @@ def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> i
 def entries(planned: Any) -> list[dict[str, Any]]:
     """A row for each operator of a plan, in the order of the forward pass: 1.9 to
     2.12 keep the operators of the backward pass in execution order."""
-    rows = [
-        {
-            "kind": type(op).__name__,
-            "operators": sorted(int(index) for index in indexes),
-            "fused": bool(op.is_fused_op),
-            "own": not type(op).__module__.startswith("transformer_engine."),
-        }
-        for op, indexes in planned
-    ]
+    rows = []
+    for op, indexes in planned:
+        rows.append(
+            {
+                "kind": type(op).__name__,
+                "operators": sorted(int(index) for index in indexes),
+                "fused": bool(op.is_fused_op),
+                "own": not type(op).__module__.startswith("transformer_engine."),
+            }
+        )
     return sorted(rows, key=lambda row: row["operators"])
 
 
@@ -78,11 +79,9 @@ def facts_of(op: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return (
-        value
-        if value is None or isinstance(value, (bool, int, str))
-        else str(value)
-    )
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
 
 
 def _quantizes(op: Any) -> bool | None:
@@ -93,7 +92,9 @@ def _quantizes(op: Any) -> bool | None:
     if callable(getter):
         return getter() is not None
     number = getattr(op, "num_quantizers", None)
-    return bool(number("backward") > 0) if callable(number) else None
+    if callable(number):
+        return bool(number("backward") > 0)
+    return None
 
 
 def users_line(frame: Any) -> str | None:
@@ -117,7 +118,9 @@ def _shown(name: str) -> str:
     """A path, relative to the current folder if it is below that."""
     path = os.path.abspath(name)
     here = os.getcwd() + os.sep
-    return path[len(here) :] if path.startswith(here) else path
+    if path.startswith(here):
+        return path[len(here) :]
+    return path
 
 
 OPS = "transformer_engine.pytorch.ops"
@@ -362,10 +365,9 @@ class Watch:
         kept = vars(fuser).setdefault(_MADE, {})
         if id(planned) not in kept:
             listed = self._fusions()
-            now = {
-                kind: [fusion["name"] for fusion in found]
-                for kind, found in listed.items()
-            }
+            now = {}
+            for kind, found in listed.items():
+                now[kind] = [fusion["name"] for fusion in found]
             if len(kept) >= _MOST_PLANS:
                 del kept[next(iter(kept))]
             kept[id(planned)] = (
@@ -442,11 +444,10 @@ class Watch:
             "nvfp4",
             "custom",
         )
-        kinds = [
-            name
-            for name in tests
-            if callable(getattr(recipe, name, None)) and getattr(recipe, name)()
-        ]
+        kinds = []
+        for name in tests:
+            if callable(getattr(recipe, name, None)) and getattr(recipe, name)():
+                kinds.append(name)
         return {
             "kind": type(recipe).__name__,
             "is": kinds[0] if kinds else None,
@@ -456,17 +457,14 @@ class Watch:
     def write_sequences(self, model: Any) -> None:
         """Write the parts of each sequence once, before a profile makes their
         fusers anew."""
-        found = [
-            (path, module)
-            for path, module in _named(model)
-            if isinstance(module, self._te.Sequential)
-        ]
+        found = []
+        for path, module in _named(model):
+            if isinstance(module, self._te.Sequential):
+                found.append((path, module))
         inside = {id(module) for _, module in found}
-        found += [
-            ("", module)
-            for key, module in self.sequences.items()
-            if key not in inside
-        ]
+        for key, module in self.sequences.items():
+            if key not in inside:
+                found.append(("", module))
         for path, module in found:
             if (
                 getattr(module, "_module_groups", None)
@@ -513,7 +511,9 @@ class Watch:
 
 
 def _named(model: Any) -> list[tuple[str, Any]]:
-    return list(model.named_modules()) if hasattr(model, "named_modules") else []
+    if hasattr(model, "named_modules"):
+        return list(model.named_modules())
+    return []
 
 
 def _is_own(fusion: dict[str, str]) -> bool:
@@ -531,4 +531,6 @@ def _version() -> str | None:
             )
         except Exception:
             found = None
-    return None if found is None else str(found)
+    if found is None:
+        return None
+    return str(found)

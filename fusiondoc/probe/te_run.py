@@ -105,9 +105,10 @@ def run_te_model(
         Refused: a recipe is not available.
     """
     records.write("target", how="model", label=loaded.label, signature=None)
-    why = (
-        None if spec.get("frontend") == "te" else "the model holds te.ops operators"
-    )
+    if spec.get("frontend") == "te":
+        why = None
+    else:
+        why = "the model holds te.ops operators"
     records.write(
         "frontend", requested=spec.get("frontend"), effective="te", why=why
     )
@@ -136,9 +137,9 @@ class TeRun:
         self._backward = spec["backward"]
         self._watch = watch
         self._records = records
-        self._recipes = [
-            (name, recipe_named(name)) for name in spec.get("recipes") or ["none"]
-        ]
+        self._recipes = []
+        for name in spec.get("recipes") or ["none"]:
+            self._recipes.append((name, recipe_named(name)))
         self._now: Any = None
 
     def run(self) -> None:
@@ -147,11 +148,10 @@ class TeRun:
         try:
             if self._backward:
                 self._mode(True)
-            passes = [
-                self._under(name, recipe, shape)
-                for name, recipe in self._recipes
-                for shape in self._shapes
-            ]
+            passes = []
+            for name, recipe in self._recipes:
+                for shape in self._shapes:
+                    passes.append(self._under(name, recipe, shape))
             Passes(
                 self._torch, self, passes, self._runs, self._backward, self._records
             ).run()
@@ -318,11 +318,10 @@ class TeRun:
         """Context manager: no fusion function runs, so every operator is on its
         own. Plans made inside are not recorded as the user's."""
         fuser = importlib.import_module(OPS + ".fuser").OperationFuser
-        names = [
-            name
-            for name in ("forward", "backward", "forward_backward")
-            if hasattr(fuser, name + "_fusion_functions")
-        ]
+        names = []
+        for name in ("forward", "backward", "forward_backward"):
+            if hasattr(fuser, name + "_fusion_functions"):
+                names.append(name)
         kept: dict[str, Any] = {}
         watch = self._watch
         latest = dict(watch.latest)
@@ -384,7 +383,9 @@ def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     calls_by_name: dict[str, list[list[Any]]] = {}
     for mark, launched in zip(trace.marks, calls):
         calls_by_name.setdefault(mark.name, []).append(launched)
-    every = [event for group in trace.work.values() for event in group]
+    every = []
+    for group in trace.work.values():
+        every.extend(group)
     passes = max(1, trace.passes)
     whole = {
         "kernels": sum(event[0] == "kernel" for event in every) / passes,
