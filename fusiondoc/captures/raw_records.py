@@ -59,7 +59,9 @@ class RawRecords:
 
     def of_process(self, process: object) -> RawRecords:
         """The records that a process wrote."""
-        every = (record for rows in self._rows.values() for record in rows)
+        every = []
+        for rows in self._rows.values():
+            every.extend(rows)
         return RawRecords(
             record for record in every if record.get("process") == process
         )

@@ -229,9 +229,11 @@ class CaptureStore:
                 f"'{self._given}' cannot be the name of a capture",
                 "Up to 60 letters, digits, dots, dashes and underscores, such as --name before-rewrite.",
             )
-        taken = next(
-            (path for path in self.paths() if given_name(path) == self._given), None
-        )
+        taken = None
+        for path in self.paths():
+            if given_name(path) == self._given:
+                taken = path
+                break
         if taken is not None:
             raise UsageError(
                 f"a capture named {self._given} already exists: {taken.name}",
@@ -313,9 +315,10 @@ class CaptureStore:
             if len(matching) == 1:
                 return matching[0]
             if matching:
-                several = "".join(
-                    f"\n  {path.name}" for path in matching[:_MOST_LISTED]
-                )
+                parts = []
+                for path in matching[:_MOST_LISTED]:
+                    parts.append(f"\n  {path.name}")
+                several = "".join(parts)
                 left = ""
                 if len(matching) > _MOST_LISTED:
                     left = f"\n  and {len(matching) - _MOST_LISTED} more"

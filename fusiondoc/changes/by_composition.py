@@ -54,12 +54,11 @@ def _written(one: Composition, line: Line, node: ast.AST) -> Iterator[Rewritten]
             ops="",
             helper=one.helper,
         )
-        tensors = frozenset(
-            name
-            for name, found in bound.items()
-            if literal_value(found.text) is None
-        )
-        made = rewritten_call(file, node, recipe, bound, tensors)
+        tensors = set()
+        for name, found in bound.items():
+            if literal_value(found.text) is None:
+                tensors.add(name)
+        made = rewritten_call(file, node, recipe, bound, frozenset(tensors))
         yield replace(made, note=one.note, sure=False)
 
 

@@ -370,10 +370,12 @@ def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
     for found in numbers.values():
         if found.text not in defaults_of(of):
             given.append(found.text)
-    more = "".join(
-        f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}"
-        for text in given
-    )
+    parts = []
+    for text in given:
+        parts.append(
+            f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}"
+        )
+    more = "".join(parts)
     return file.free_name(f"fusible_{of}{more}", f"{of}_in_parts{more}")
 
 

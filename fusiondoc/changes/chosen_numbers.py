@@ -163,9 +163,11 @@ def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
     if meaning in _TRIANGLES and call.args:
         return _made_on(file, call.args[0])
     if meaning in _MAKERS and call.args:
-        device = next(
-            (given.value for given in call.keywords if given.arg == "device"), None
-        )
+        device = None
+        for given in call.keywords:
+            if given.arg == "device":
+                device = given.value
+                break
         if device is not None and _is_given(file, device):
             return file.text(device)
         return None

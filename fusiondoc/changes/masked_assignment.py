@@ -85,12 +85,14 @@ def _rewritten(line: Line, node: ast.AST, found: _Assignment) -> Rewritten | Non
         return None
     name = found.name.id
     text = f"{name} = {torch}.where({file.whole(found.mask)}, {value}, {name})"
+    if line.shown.types[:1] and line.shown.types[0].startswith(_FLOATING):
+        note = None
+    else:
+        note = _NOTE
     return Rewritten(
         f"Write {text} instead of {' '.join(file.text(node).split())}",
         (*imports, file.replaced(node, text)),
-        note=None
-        if line.shown.types[:1] and line.shown.types[0].startswith(_FLOATING)
-        else _NOTE,
+        note=note,
         sure=_has_same_sizes(line, found),
     )
 

@@ -250,9 +250,11 @@ def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
 def _is_argument_for_tensor(function: Function, name: str) -> bool:
     """True if a name is an argument that is no number by its annotation or
     default."""
-    argument = next(
-        (one for one in arguments_of(function) if one.arg == name), None
-    )
+    argument = None
+    for one in arguments_of(function):
+        if one.arg == name:
+            argument = one
+            break
     if (
         argument is None
         or name == "self"

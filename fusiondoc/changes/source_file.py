@@ -365,14 +365,11 @@ class ParsedFile:
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
         """The simple statement that contains a node; None for a node in the header
         of a compound statement."""
-        found = next(
-            (
-                one
-                for one in (node, *self.parents(node))
-                if isinstance(one, ast.stmt)
-            ),
-            None,
-        )
+        found = None
+        for one in (node, *self.parents(node)):
+            if isinstance(one, ast.stmt):
+                found = one
+                break
         if found is None or is_compound(found):
             return None
         return found

@@ -99,9 +99,10 @@ def _show(done: Bundle, output: Path | None) -> None:
     table.add_column(overflow="fold")
     table.add_row("FILE", "SIZE", "REPLACED")
     for packed_file in done.files:
-        replaced = ", ".join(
-            f"{kind} {number}" for kind, number in packed_file.replaced.items()
-        )
+        parts = []
+        for kind, number in packed_file.replaced.items():
+            parts.append(f"{kind} {number}")
+        replaced = ", ".join(parts)
         table.add_row(
             packed_file.name, size(packed_file.size), replaced or "nothing"
         )

@@ -192,10 +192,9 @@ def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
 
     from fusiondoc.rendering.drawing import drawn
 
-    others = sum(
-        max(len(line[column]) for line in lines) + 2
-        for column in range(len(lines[0]) - 1)
-    )
+    others = 0
+    for column in range(len(lines[0]) - 1):
+        others += max(len(line[column]) for line in lines) + 2
     left = max(_LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - others)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:

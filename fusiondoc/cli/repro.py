@@ -230,11 +230,10 @@ def _known_groups(read: ReadLog, wanted: str | None) -> Groups:
     from fusiondoc.workflows.load import logs_behind
 
     report = read.report
-    groups = tuple(
-        group
-        for group in report.groups
-        if frontend_of_group(group.kind) is TORCHSCRIPT
-    )
+    groups = []
+    for group in report.groups:
+        if frontend_of_group(group.kind) is TORCHSCRIPT:
+            groups.append(group)
     if report.te is not None and (
         not groups
         or wanted in {group.id for group in report.groups} - {g.id for g in groups}
@@ -246,7 +245,7 @@ def _known_groups(read: ReadLog, wanted: str | None) -> Groups:
         )
     logs = logs_behind(report)
     return groups_of(
-        groups,
+        tuple(groups),
         logs,
         {log.name: "<stdin>" for log in logs if log.name.endswith(_STDIN)},
     )

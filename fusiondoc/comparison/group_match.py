@@ -100,16 +100,20 @@ def items_of(
 def _item(
     index: int, group: Group, position_of: Callable[[str | None], Position]
 ) -> GroupInstance:
-    nodes = tuple(
-        PositionedNode(
-            node, node.op, position_of(node.source), position_of(node.user_source)
+    nodes = []
+    for node in group.nodes:
+        nodes.append(
+            PositionedNode(
+                node,
+                node.op,
+                position_of(node.source),
+                position_of(node.user_source),
+            )
         )
-        for node in group.nodes
-    )
     return GroupInstance(
         index,
         group,
-        nodes,
+        tuple(nodes),
         tuple(sorted(node.key for node in nodes)),
         tuple(sorted(node.op for node in nodes)),
         tuple(sorted(map(plain_type, group.inputs))),

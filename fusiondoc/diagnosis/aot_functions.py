@@ -137,6 +137,12 @@ def _function(
 ) -> AotFunction:
     own = _SiteRecords(site, records)
     failed, changed = own.failed, _changed(own.traced)
+    partition = None
+    if own.partition is not None:
+        partition = _actual(own.partition, own.traced)
+    failure = None
+    if failed:
+        failure = f"{failed.type} in {failed.stage}: {failed.message}"
     made = AotFunction(
         id=f"A{index}",
         name=site.name,
@@ -147,16 +153,12 @@ def _function(
         compiles=len({record.number for record in own.scripted}),
         shapes=(),
         graphs=tuple(own.graphs(fates)),
-        partition=_actual(own.partition, own.traced)
-        if own.partition is not None
-        else None,
+        partition=partition,
         default=own.default_partition(),
         changed=tuple(dict.fromkeys(changed)),
         shared=(),
         fixed_sizes=_fixed_sizes(own.traced),
-        failure=f"{failed.type} in {failed.stage}: {failed.message}"
-        if failed
-        else None,
+        failure=failure,
         processes=1,
     )
     used = own.used

@@ -339,9 +339,11 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
     kept, gone, notes = [], [], []
     lines = _LinesOfFiles(report)
     for finding in report.findings:
-        by = next(
-            (f"config: {one.text}" for one in ignore if one.covers(finding)), None
-        )
+        by = None
+        for one in ignore:
+            if one.covers(finding):
+                by = f"config: {one.text}"
+                break
         if by is None:
             codes, position = _comment_at(finding.source, lines)
             for code in codes or ():

@@ -285,7 +285,11 @@ def _on_the_plans(
     if not groups:
         return None
     gain = Gain.of(whole).less(Gain.of(plans.with_changes(every - mine)))
-    inside = sum(row in mine for group in groups for row in group.written)
+    inside = 0
+    for group in groups:
+        for row in group.written:
+            if row in mine:
+                inside += 1
     more = (one.parts - 1) * max(
         0, sum(report.unfused[row].count for row in mine) - inside
     )

@@ -104,14 +104,11 @@ def _without_rows(report: Report) -> NothingToDo:
 
 def _without_a_pass(report: Report) -> str:
     """Return why no fusion pass ran, if nothing can be done about that; else ""."""
-    note = next(
-        (
-            one
-            for one in report.findings
-            if one.code == "FD102" and one.nothing_to_do
-        ),
-        None,
-    )
+    note = None
+    for one in report.findings:
+        if one.code == "FD102" and one.nothing_to_do:
+            note = one
+            break
     if note is None:
         return ""
     return f"{note.message[:1].lower()}{note.message[1:]}"
@@ -120,9 +117,11 @@ def _without_a_pass(report: Report) -> str:
 def _of_compiled(report: Report) -> NothingToDo | None:
     """Return the verdict on a run of torch.compile whose log lacks operators, or
     whose kernels share tensors; else None."""
-    lacking = next(
-        (finding for finding in report.findings if finding.code == "FD923"), None
-    )
+    lacking = None
+    for finding in report.findings:
+        if finding.code == "FD923":
+            lacking = finding
+            break
     if lacking is not None:
         return NothingToDo(Verdict.NOT_KNOWN, lacking.message)
     if report.compiled is not None and report.boundaries:

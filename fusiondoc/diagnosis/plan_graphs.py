@@ -312,9 +312,11 @@ def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:
 def _first_taker(graph: PlanGraph, part: AbstractSet[int]) -> int:
     """Return the first node that takes a result of a part; one past the last node
     if none does."""
-    takers = (
-        taker for node in part for taker in graph.after[node] if taker not in part
-    )
+    takers = []
+    for node in part:
+        for taker in graph.after[node]:
+            if taker not in part:
+                takers.append(taker)
     return min(takers, default=len(graph.nodes))
 
 

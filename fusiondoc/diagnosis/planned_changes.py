@@ -143,15 +143,17 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
     suggested."""
     first = one.edits[0]
     more = one.after.ops_fused - one.before.ops_fused
+    if more > 0:
+        unlocks = f"{count(more, 'operator')} more in groups"
+    else:
+        unlocks = "fewer kernels and operators"
     return PlannedChange(
         change=f"{one.change[:1].upper()}{one.change[1:]}",
         kind=one.kind,
         where=f"{first.file}:{first.line}",
         before=first.before.strip(),
         after=without_indents(first.after),
-        unlocks=f"{count(more, 'operator')} more in groups"
-        if more > 0
-        else "fewer kernels and operators",
+        unlocks=unlocks,
         gain_ms=None,
         gain_bytes=None,
         command=command_of_fix(report, context),

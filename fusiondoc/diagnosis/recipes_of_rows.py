@@ -39,11 +39,10 @@ def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
     if first is None or run.fuser is None:
         return ()
     every = helping(row.op, run.fuser, run.torch, run.gradients)
-    same = (
-        one
-        for one in every
-        if (one.needs, one.answers) == (first.needs, first.answers)
-    )
+    same = []
+    for one in every:
+        if (one.needs, one.answers) == (first.needs, first.answers):
+            same.append(one)
     return (first, *(one for one in same if one is not first))
 
 

@@ -77,10 +77,10 @@ def with_speed_of_light(report: Report) -> Report:
     groups = {group.id: group for group in report.groups}
     peak = report.peak.gb_per_s if report.peak is not None else None
     capability = _capability(report.environment.get("capability"))
-    kernels = tuple(
-        _judged(kernel, groups, peak, capability) for kernel in report.kernels
-    )
-    return replace(report, kernels=kernels)
+    kernels = []
+    for kernel in report.kernels:
+        kernels.append(_judged(kernel, groups, peak, capability))
+    return replace(report, kernels=tuple(kernels))
 
 
 def _judged(
@@ -269,7 +269,8 @@ def little_of_the_step(kernel: Kernel, saved_ms: float, report: Report) -> bool:
     than the share ``_LITTLE`` of a step."""
     if report.steps is None:
         return False
-    launches = sum(
-        group.count for group in report.groups if kernel.id in group.kernels
-    )
+    launches = 0
+    for group in report.groups:
+        if kernel.id in group.kernels:
+            launches += group.count
     return saved_ms * max(1, launches) < _LITTLE * report.steps.ms

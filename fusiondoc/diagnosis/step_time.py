@@ -78,12 +78,13 @@ def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
         trace, work, profiled.device, profiled.allow_tf32, capability
     )
     layers = {name or "(the model itself)": ms for name, ms in spent.layers.items()}
+    busy = None
+    if work.on_gpu and trace.ms:
+        busy = _short(min(1.0, work.busy / trace.ms))
     steps = Steps(
         ms=_short(work.step_ms),
         device_ms=_short(work.busy / trace.steps) if work.on_gpu else None,
-        busy=_short(min(1.0, work.busy / trace.ms))
-        if work.on_gpu and trace.ms
-        else None,
+        busy=busy,
         parts=_parts(work.kinds, work.step_ms),
         steps=trace.steps,
         unprofiled_ms=profiled.unprofiled_ms,

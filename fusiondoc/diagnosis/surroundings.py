@@ -319,6 +319,9 @@ def _barrier(obstacle: _Obstacle, operator: OperatorInPlan) -> Barrier:
     node, behind = obstacle.node, obstacle.behind
     assert behind is not None
     why = _why(node, operator)
+    refusal = None
+    if why == "refused":
+        refusal = rules_of(operator.fuser).refusal(node, operator.torch)
     return Barrier(
         at(node),
         why,
@@ -326,9 +329,7 @@ def _barrier(obstacle: _Obstacle, operator: OperatorInPlan) -> Barrier:
         behind.op,
         alone=behind in operator.neighbours(node),
         condition=node.condition if why == "control_flow" else None,
-        refusal=rules_of(operator.fuser).refusal(node, operator.torch)
-        if why == "refused"
-        else None,
+        refusal=refusal,
     )
 
 

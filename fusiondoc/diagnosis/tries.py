@@ -25,10 +25,10 @@ def _with_effects(finding: Finding, tries: tuple[Try, ...]) -> Finding:
     suggested_by_it = [one for one in tries[1:] if finding.code in one.codes]
     if not suggested_by_it:
         return finding
-    effects = "; ".join(
-        f"{one.change}: {effect(tries[one.against], one)}"
-        for one in suggested_by_it
-    )
+    parts = []
+    for one in suggested_by_it:
+        parts.append(f"{one.change}: {effect(tries[one.against], one)}")
+    effects = "; ".join(parts)
     advice = f"{finding.advice} " if finding.advice else ""
     return replace(finding, advice=f"{advice}Tried {effects}.")
 

@@ -331,12 +331,14 @@ class Plans:
         waits = {taker: list(makers) for taker, makers in order.waits.items()}
         for maker, taker in plan.waits:
             waits.setdefault(taker, []).append(maker)
+        pulled_in = set()
+        for index in every:
+            if self._is_pulled_in(plan.graph, index):
+                pulled_in.add(index)
         return Limits(
             inside,
             alone={index for index in every if self._is_alone(nodes[index])},
-            pulled_in={
-                index for index in every if self._is_pulled_in(plan.graph, index)
-            },
+            pulled_in=pulled_in,
             apart=self._apart(plan),
             takes=order.takes,
             waits=waits,
@@ -552,11 +554,10 @@ class Plans:
             return False
         if joined < 2 or not self._facts.limits.joins_readers:
             return True
-        brought = (
-            plan.graph.nodes[index].op
-            for index in members
-            if plan.rows[index] in changed
-        )
+        brought = []
+        for index in members:
+            if plan.rows[index] in changed:
+                brought.append(plan.graph.nodes[index].op)
         return OF_MANY_ELEMENTS.isdisjoint(brought)
 
     def _beside(

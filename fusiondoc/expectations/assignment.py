@@ -101,9 +101,10 @@ def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
 def specialised_once(report: Report) -> int:
     """Number of groups: instances, each counted once regardless of its
     specialisations."""
-    listed = sum(
-        group.count for group in report.groups if group.respecialises is None
-    )
+    listed = 0
+    for group in report.groups:
+        if group.respecialises is None:
+            listed += group.count
     return listed + report.fusion_groups_left_out
 
 

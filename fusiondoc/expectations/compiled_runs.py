@@ -112,12 +112,11 @@ def at_lines(wanted: OneKernel, report: Report) -> AtLines:
         nodes = tuple(node for node in group.nodes if _is_meant(node, wanted))
         if nodes:
             kernels.append(KernelAtLines(group, nodes))
-    outside = tuple(
-        row
-        for row in report.unfused
-        if (row.phase or "forward") == wanted.phase and _is_meant(row, wanted)
-    )
-    return AtLines(tuple(kernels), outside)
+    outside = []
+    for row in report.unfused:
+        if (row.phase or "forward") == wanted.phase and _is_meant(row, wanted):
+            outside.append(row)
+    return AtLines(tuple(kernels), tuple(outside))
 
 
 def _is_meant(node: OpNode | Unfused, wanted: OneKernel) -> bool:
@@ -370,18 +369,20 @@ def _breaks(
             "max_graph_breaks", False, expected, _NOT_COMPILED, None, None
         )
     rows = own_breaks(compiled)
-    why = "; ".join(
-        " ".join(
-            filter(
-                None,
-                (
-                    row.reason.rstrip("."),
-                    f"({row.user_source})" if row.user_source else "",
-                ),
+    parts = []
+    for row in rows[:_MOST_NAMED]:
+        parts.append(
+            " ".join(
+                filter(
+                    None,
+                    (
+                        row.reason.rstrip("."),
+                        f"({row.user_source})" if row.user_source else "",
+                    ),
+                )
             )
         )
-        for row in rows[:_MOST_NAMED]
-    )
+    why = "; ".join(parts)
     return outcome(
         "max_graph_breaks",
         len(rows) <= most,

@@ -121,9 +121,11 @@ def _cause(
 ) -> str | None:
     """``file:line`` of the program that breaks an expectation; None if it is not
     known."""
-    key = next(
-        (part for part in reversed(outcome.path) if isinstance(part, str)), ""
-    )
+    key = ""
+    for part in reversed(outcome.path):
+        if isinstance(part, str):
+            key = part
+            break
     find = _CAUSES.get(key)
     source = find(outcome, section, report) if find is not None else None
     return source or _of_no_plan(report)
@@ -152,10 +154,11 @@ def _of_group(
 def _of_module(
     outcome: ExpectationOutcome, section: ExpectationSection, report: Report
 ) -> str | None:
-    pattern = next(
-        (module.layer for module in section.modules if module.path == outcome.path),
-        "",
-    )
+    pattern = ""
+    for module in section.modules:
+        if module.path == outcome.path:
+            pattern = module.layer
+            break
     rows = []
     for row in outside(report):
         if any(is_in_layer(layer, pattern) for layer in row.layers):

@@ -121,11 +121,14 @@ def near_miss(
         found = _as_sets(wanted, group)
     else:
         found = _in_order(wanted, group)
-    conditions = tuple(
-        m for m in mismatches(group, wanted, kernels) if m.what != "operators"
-    )
+    conditions = []
+    for m in mismatches(group, wanted, kernels):
+        if m.what != "operators":
+            conditions.append(m)
     missing = where_is(report, wanted, group, found.lacking, claimed, outside)
-    return NearMiss(wanted, group, found.shared, missing, found.extra, conditions)
+    return NearMiss(
+        wanted, group, found.shared, missing, found.extra, tuple(conditions)
+    )
 
 
 class _Compared(NamedTuple):
@@ -261,9 +264,10 @@ def by_nearness(
         if wanted.ops and not shared:
             continue
         for index, group in bodies[ops]:
-            failed = sum(
-                m.what != "operators" for m in mismatches(group, wanted, kernels)
-            )
+            failed = 0
+            for m in mismatches(group, wanted, kernels):
+                if m.what != "operators":
+                    failed += 1
             heappush(
                 waiting,
                 (

@@ -105,9 +105,11 @@ def without_plan(report: Report) -> str | None:
     plan was made that could have contained any. None if one was made."""
     if report.groups or report.kernels:
         return None
-    cause = next(
-        (f for f in report.findings if f.code in _NO_PLAN and not f.ops), None
-    )
+    cause = None
+    for f in report.findings:
+        if f.code in _NO_PLAN and not f.ops:
+            cause = f
+            break
     if cause is None:
         return None
     return f"{cause.message} ({cause.code})"

@@ -60,7 +60,10 @@ def _ways(
         )
     )
     there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
-    taken = frozenset(layer for layers in there.values() for layer in layers)
+    taken = set()
+    for layers in there.values():
+        for layer in layers:
+            taken.add(layer)
     ways: dict[tuple[str, str], dict[str, str]] = {}
     for pattern in patterns:
         if there[pattern]:
@@ -77,22 +80,18 @@ def with_modules(
     """The section with the modules' new names."""
     if not renamed:
         return section
-    return replace(
-        section,
-        groups=tuple(
-            replace(
-                group,
-                layer=tuple(
-                    renamed.get(pattern, pattern) for pattern in group.layer
-                ),
-            )
-            for group in section.groups
-        ),
-        modules=tuple(
+    groups = []
+    for group in section.groups:
+        layer = []
+        for pattern in group.layer:
+            layer.append(renamed.get(pattern, pattern))
+        groups.append(replace(group, layer=tuple(layer)))
+    modules = []
+    for module in section.modules:
+        modules.append(
             replace(module, layer=renamed.get(module.layer, module.layer))
-            for module in section.modules
-        ),
-    )
+        )
+    return replace(section, groups=tuple(groups), modules=tuple(modules))
 
 
 def _layers(section: ExpectationSection) -> list[str]:

@@ -45,6 +45,9 @@ def build_section(
     targets = tuple(when.get("target", ())) or (
         (run.target,) if run.target is not None else ()
     )
+    not_fused = None
+    if values.get("not_fused") is not None:
+        not_fused = tuple(operators(values["not_fused"]))
     return ExpectationSection(
         name=values.get("name") or (f"section {int(path[-1]) + 1}" if path else ""),
         path=path,
@@ -70,9 +73,7 @@ def build_section(
         ),
         number_of_groups=_count(values.get("number_of_groups")),
         max_fallbacks=values.get("max_fallbacks"),
-        not_fused=tuple(operators(values["not_fused"]))
-        if values.get("not_fused") is not None
-        else None,
+        not_fused=not_fused,
         min_coverage=values.get("min_coverage"),
         speed=_speed(values),
         steps=StepLimits(
@@ -98,8 +99,9 @@ def build_section(
 def build_compiled(values: Mapping[str, Any], path: Path) -> CompiledLimits:
     """The limits of a run under torch.compile from the values of a section."""
     fallbacks = values.get("may_fall_back")
-    return CompiledLimits(
-        one_kernel=tuple(
+    one_kernel = []
+    for index, lines in enumerate(values.get("one_kernel", ())):
+        one_kernel.append(
             OneKernel(
                 source=tuple(_source(text) for text in lines.get("source", ())),
                 ops=operators(lines.get("ops", ())),
@@ -107,9 +109,10 @@ def build_compiled(values: Mapping[str, Any], path: Path) -> CompiledLimits:
                 at=yaml_text.position(lines[""]),
                 path=(*path, "one_kernel", index),
             )
-            for index, lines in enumerate(values.get("one_kernel", ()))
-        ),
-        graphs=tuple(
+        )
+    graphs = []
+    for index, limits in enumerate(values.get("compiled_graphs", ())):
+        graphs.append(
             GraphLimits(
                 source=tuple(_source(text) for text in limits.get("source", ())),
                 phase=limits.get("phase", "forward"),
@@ -118,8 +121,10 @@ def build_compiled(values: Mapping[str, Any], path: Path) -> CompiledLimits:
                 at=yaml_text.position(limits[""]),
                 path=(*path, "compiled_graphs", index),
             )
-            for index, limits in enumerate(values.get("compiled_graphs", ()))
-        ),
+        )
+    return CompiledLimits(
+        one_kernel=tuple(one_kernel),
+        graphs=tuple(graphs),
         max_graph_breaks=values.get("max_graph_breaks"),
         max_recompiles=values.get("max_recompiles"),
         may_fall_back=None if fallbacks is None else operators(fallbacks),
@@ -133,12 +138,14 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
     key = next((key for key in keys.ORDERS if key in values), "ops")
     exactly = values.get("exactly")
     node = values.get("")
+    if exactly is not None:
+        count = RequiredCount(exactly, exactly)
+    else:
+        count = RequiredCount(values.get("at_least", 1))
     return GroupExpectation(
         ops=operators(values.get(key, ())),
         order=keys.ORDERS[key],
-        count=RequiredCount(exactly, exactly)
-        if exactly is not None
-        else RequiredCount(values.get("at_least", 1)),
+        count=count,
         phase=values.get("phase"),
         source=tuple(_source(text) for text in values.get("source", ())),
         function=values.get("function"),

@@ -89,9 +89,11 @@ def check_whole(
 def _fallbacks(most: int, report: Report, outcome: Make) -> ExpectationOutcome:
     count = report.times_fallen_back
     unknown = unknown_without_plan(report) if not count else None
-    error = next(
-        (fallback.error for fallback in report.fallbacks if fallback.error), None
-    )
+    error = None
+    for fallback in report.fallbacks:
+        if fallback.error:
+            error = fallback.error
+            break
     groups = ", ".join(
         sorted({fallback.group for fallback in report.fallbacks if fallback.group})
     )
@@ -128,9 +130,11 @@ def _number_of_groups(
     holds = wanted.holds(number) or note is not None
     unknown = unknown_without_plan(report) if holds else None
     why = None if number or unknown is not None else nothing_fused(report)
-    ids = ", ".join(
-        group.id for group in report.groups if group.respecialises is None
-    )
+    parts = []
+    for group in report.groups:
+        if group.respecialises is None:
+            parts.append(group.id)
+    ids = ", ".join(parts)
     numbered = f"{number} ({ids})" if 0 < number <= _MOST_LISTED else str(number)
     if str(wanted).endswith(" 1") or str(wanted) == "1":
         expected = f"{wanted} group"

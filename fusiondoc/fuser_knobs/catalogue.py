@@ -161,15 +161,16 @@ def knob_line(name: str, value: str) -> str:
         raise ValueError(f"{name} takes a Python function")
     if found.kind == "operators":
         operators = (operator.strip() for operator in value.split(","))
-        return "\n".join(
-            f'torch._C.{found.setter}("{operator}", True)' for operator in operators
-        )
+        lines = []
+        for operator in operators:
+            lines.append(f'torch._C.{found.setter}("{operator}", True)')
+        return "\n".join(lines)
     if found.kind == "strategy":
         steps = (step.strip().upper().partition(":") for step in value.split(","))
-        listed = ", ".join(
-            f'("{kind.strip()}", {whole_number(depth.strip())})'
-            for kind, _, depth in steps
-        )
+        parts = []
+        for kind, _, depth in steps:
+            parts.append(f'("{kind.strip()}", {whole_number(depth.strip())})')
+        listed = ", ".join(parts)
         return f"torch.jit.set_fusion_strategy([{listed}])"
     text = value.strip()
     if found.kind == "switch":

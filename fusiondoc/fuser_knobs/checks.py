@@ -550,10 +550,9 @@ def how_to_set(names: Sequence[str]) -> str:
                     wanted[variable] = ",".join(listed(names, variable, ()))
                 else:
                     wanted[variable] = value
-    quoted = (
-        (variable, f"'{value}'" if ">" in value else value)
-        for variable, value in wanted.items()
-    )
+    quoted = []
+    for variable, value in wanted.items():
+        quoted.append((variable, f"'{value}'" if ">" in value else value))
     return " ".join(f"{variable}={value}" for variable, value in quoted)
 
 

@@ -180,21 +180,23 @@ def overview(
     """
     version = as_version(torch_version)
     found = {knob.name: knob for knob in tried}
+    knobs = []
+    for knob in catalogue.knobs():
+        knobs.append(
+            _knob(knob, version, found.get(knob.name, TriedKnob(knob.name)))
+        )
+    variables = []
+    for entry in catalogue.variables():
+        variables.append(_variable(entry, torch_version, environ))
+    options = {}
+    for name, words in OPTIONS.items():
+        options[name] = tuple(_option(option, version) for option in words)
     return Overview(
         schema=SCHEMA,
         torch=torch_version,
-        knobs=tuple(
-            _knob(knob, version, found.get(knob.name, TriedKnob(knob.name)))
-            for knob in catalogue.knobs()
-        ),
-        variables=tuple(
-            _variable(entry, torch_version, environ)
-            for entry in catalogue.variables()
-        ),
-        options={
-            name: tuple(_option(option, version) for option in words)
-            for name, words in OPTIONS.items()
-        },
+        knobs=tuple(knobs),
+        variables=tuple(variables),
+        options=options,
         dumps=tuple(_dump(dump, version) for dump in FUSER_DUMPS),
         log_files=tuple(_log_file(file, version) for file in LOG_FILES),
         problems=tuple(problems(torch_version, environ)),
@@ -234,15 +236,17 @@ def _variable(
     elif variable.name in PACKAGE_OPTIONS:
         words = tuple(sorted(PACKAGE_OPTIONS[variable.name]))
     current = environ.get(variable.name)
+    if variable.of_package:
+        live_in = f"the {_PACKAGE} package"
+    else:
+        live_in = describe(variable.live)
     return VariableHere(
         name=variable.name,
         value=variable.values,
         options=words,
         default=variable.default,
         does=variable.does,
-        live_in=f"the {_PACKAGE} package"
-        if variable.of_package
-        else describe(variable.live),
+        live_in=live_in,
         source=variable.source,
         live=_live(variable.live, version),
         current=current,

@@ -182,10 +182,10 @@ def patterns() -> Iterator[tuple[tuple[str, ...], str]]:
     """Hints (in lower case) and the pattern of each form. A token does not begin
     inside a word."""
     for form in TOKEN_FORMS:
-        begins = "|".join(
-            prefix.replace(".", r"\.").replace("$", r"\$")
-            for prefix in form.prefixes
-        )
+        parts = []
+        for prefix in form.prefixes:
+            parts.append(prefix.replace(".", r"\.").replace("$", r"\$"))
+        begins = "|".join(parts)
         yield (
             tuple(prefix.lower() for prefix in form.prefixes),
             rf"(?<![A-Za-z0-9_])(?:{begins})(?:{form.rest})",

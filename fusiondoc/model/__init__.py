@@ -179,11 +179,10 @@ def _hash(key: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    shown = (
-        f"{attribute.name}={getattr(self, attribute.name)!r}"
-        for attribute in dataclasses.fields(self)
-        if attribute.repr
-    )
+    shown = []
+    for attribute in dataclasses.fields(self):
+        if attribute.repr:
+            shown.append(f"{attribute.name}={getattr(self, attribute.name)!r}")
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 

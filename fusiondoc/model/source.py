@@ -255,9 +255,10 @@ class Options:
     def values_in_words(self) -> tuple[OptionInWords, ...]:
         """The options that are set, in the order of the fields."""
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
-        texts = (
-            (name, in_words(value)) for name, value in named if value is not False
-        )
+        texts = []
+        for name, value in named:
+            if value is not False:
+                texts.append((name, in_words(value)))
         values = []
         for name, text in texts:
             if text is not None:

@@ -143,11 +143,12 @@ class Bench:
             self._obey(built, json.loads(line.decode("utf-8")), cuda)
         after = built.compiled()
         forward, backward = built.groups()
+        recompiles = None
+        if after is not None and before is not None:
+            recompiles = after - before
         self._records.write(
             "benched",
-            recompiles=after - before
-            if after is not None and before is not None
-            else None,
+            recompiles=recompiles,
             groups_forward=forward,
             groups_backward=backward,
             graphs=after,

@@ -319,9 +319,11 @@ def _backends(compiled: Any) -> Iterator[Any]:
                 break
             yield backend
             held = getattr(backend, "__dict__", {})
-            backend = next(
-                (held[name] for name in _INNER if held.get(name) is not None), None
-            )
+            backend = None
+            for name in _INNER:
+                if held.get(name) is not None:
+                    backend = held[name]
+                    break
 
 
 def _is_torchs(value: Any) -> bool:

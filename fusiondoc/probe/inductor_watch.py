@@ -474,12 +474,14 @@ class InductorWatch:
         for reason in reasons:
             stack = list(getattr(reason, "user_stack", None) or ())
             frame = stack[-1] if stack else None
+            if frame is None:
+                source = None
+            else:
+                source = "%s:%s" % (frame.filename, frame.lineno)
             self._records.write(
                 "inductor_break",
                 text=str(reason.reason),
-                source=None
-                if frame is None
-                else "%s:%s" % (frame.filename, frame.lineno),
+                source=source,
                 function=None if frame is None else frame.name,
             )
 

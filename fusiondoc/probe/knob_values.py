@@ -71,8 +71,8 @@ def show(value: Any) -> str | None:
             return "on"
         return "off"
     if isinstance(value, (list, tuple)):
-        return ",".join(
-            "%s:%d" % item if isinstance(item, tuple) else str(item)
-            for item in value
-        )
+        parts = []
+        for item in value:
+            parts.append("%s:%d" % item if isinstance(item, tuple) else str(item))
+        return ",".join(parts)
     return str(value)

@@ -408,10 +408,9 @@ class Watch:
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers) + 1
             self._kept.append(fuser)
-            self._records.write(
-                "te_fuser",
-                fuser=self._numbers[key],
-                operators=[
+            operators = []
+            for op in fuser._basic_ops:
+                operators.append(
                     {
                         "kind": type(op).__name__,
                         "path": self._paths.get(id(op)),
@@ -425,8 +424,9 @@ class Watch:
                             "transformer_engine."
                         ),
                     }
-                    for op in fuser._basic_ops
-                ],
+                )
+            self._records.write(
+                "te_fuser", fuser=self._numbers[key], operators=operators
             )
         return self._numbers[key]
 

@@ -178,10 +178,9 @@ def known_columns(table: Table) -> Table:
     if len(kept) == len(table.columns):
         return table
     columns = tuple(table.columns[number] for number in kept)
-    rows = (
-        replace(row, cells=tuple(row.cells[number] for number in kept))
-        for row in table.rows
-    )
+    rows = []
+    for row in table.rows:
+        rows.append(replace(row, cells=tuple(row.cells[number] for number in kept)))
     return replace(table, columns=columns, rows=tuple(rows))
 
 

@@ -237,10 +237,11 @@ def sparkline(values: Sequence[float], most: int = 24) -> str:
     low, high = log(min(shown)), log(max(shown))
     # Below a factor of 1.5 everything is noise: a flat line.
     span = max(high - low, log(1.5))
-    marks = (
-        LEVELS[int((log(value) - low) / span * (len(LEVELS) - 1) + 0.5)]
-        for value in shown
-    )
+    marks = []
+    for value in shown:
+        marks.append(
+            LEVELS[int((log(value) - low) / span * (len(LEVELS) - 1) + 0.5)]
+        )
     return "".join(marks) + ("…" if len(values) > most else "")
 
 

@@ -304,9 +304,11 @@ def _cell(cell: Cell) -> str:
 def item_lines(item: Item) -> Iterator[str]:
     """Yield an entry of a list, and its details below it. ASCII signs are for
     terminals only; a Markdown list has its own."""
-    pictures = "".join(
-        f"{mark.sign} " for mark in item.marks if not mark.sign.isascii()
-    )
+    parts = []
+    for mark in item.marks:
+        if not mark.sign.isascii():
+            parts.append(f"{mark.sign} ")
+    pictures = "".join(parts)
     words = " and ".join(mark.word for mark in item.marks)
     head = f"{pictures}**{escaped(words)}** " if words else ""
     where = f" at {markdown_code(_cut(item.position))}" if item.position else ""

@@ -111,11 +111,13 @@ def plotted(curves: Curves) -> Plot | None:
                     name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y
                 )
             )
-    names = tuple(
-        _name(number, name, scale) for number, name in enumerate(curves.names)
-    )
+    names = []
+    for number, name in enumerate(curves.names):
+        names.append(_name(number, name, scale))
     heights = tuple(Tick(scale.y(value), digits(value)) for value in ticks)
-    return Plot(curves.title, curves.unit, names, heights, tuple(_apart(drawn)))
+    return Plot(
+        curves.title, curves.unit, tuple(names), heights, tuple(_apart(drawn))
+    )
 
 
 class _Scale(NamedTuple):

@@ -99,6 +99,10 @@ def drawn(timeline: Timeline) -> Drawn | None:
     points = []
     for number, moment in enumerate(moments):
         points.append(_point(number, moment, len(moments), steps[-1]))
+    events = []
+    for number, moment in enumerate(moments):
+        if moment.event:
+            events.append(Event(_x(number, len(moments)), moment.event))
     return Drawn(
         title=timeline.title,
         unit=timeline.unit,
@@ -108,11 +112,7 @@ def drawn(timeline: Timeline) -> Drawn | None:
         y=tuple(Label(_y(step, steps[-1]), write(step)) for step in steps),
         pieces=_pieces(points),
         marks=tuple(point for point in points if point is not None),
-        events=tuple(
-            Event(_x(number, len(moments)), moment.event)
-            for number, moment in enumerate(moments)
-            if moment.event
-        ),
+        events=tuple(events),
         radius=4 if len(moments) < _MANY_POINTS else 2,
     )
 

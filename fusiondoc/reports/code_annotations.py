@@ -103,10 +103,10 @@ def planned(report: Report) -> list[Problem]:
         text = "\n".join(
             filter(None, [*lines, change.note, change.python, change.command])
         )
-        edits = tuple(
-            replace(edit, file=relative(edit.file, folder)) for edit in kept.edits
-        )
-        found.append(Problem(PLAN, "note", head, text, where, edits=edits))
+        edits = []
+        for edit in kept.edits:
+            edits.append(replace(edit, file=relative(edit.file, folder)))
+        found.append(Problem(PLAN, "note", head, text, where, edits=tuple(edits)))
     return found
 
 
@@ -252,9 +252,11 @@ def relative(path: str, folder: str = "") -> str:
         or str(Path.cwd())
     )
     full = os.path.normpath(Path.cwd() / path)
-    within = next(
-        (one for one in (base, folder) if one and _inside(full, one)), None
-    )
+    within = None
+    for one in (base, folder):
+        if one and _inside(full, one):
+            within = one
+            break
     return (os.path.relpath(full, within) if within is not None else path).replace(
         os.sep, "/"
     )

@@ -147,9 +147,11 @@ def _command(command: Command) -> list[str]:
 
 def _circumstances(report: Report) -> str:
     name = report.target.name or ""
-    return ", ".join(
-        part for part in (name, fuser(report), *machine(report)) if part
-    )
+    parts = []
+    for part in (name, fuser(report), *machine(report)):
+        if part:
+            parts.append(part)
+    return ", ".join(parts)
 
 
 def _first(values: Iterable[str | None]) -> str:

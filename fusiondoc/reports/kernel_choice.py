@@ -160,11 +160,14 @@ def narrowed(
             )
         )
     ids = {kernel.id for kernel in shown}
-    groups = tuple(
-        replace(group, kernels=tuple(one for one in group.kernels if one in ids))
-        for group in report.groups
-    )
-    return replace(report, kernels=tuple(shown), groups=groups)
+    groups = []
+    for group in report.groups:
+        groups.append(
+            replace(
+                group, kernels=tuple(one for one in group.kernels if one in ids)
+            )
+        )
+    return replace(report, kernels=tuple(shown), groups=tuple(groups))
 
 
 def available(kernels: Sequence[Kernel]) -> tuple[str, ...]:

@@ -199,7 +199,10 @@ _MOST_COLOURED = 1 << 20
 def _highlighted(text: str, option: str) -> str:
     if option not in CODE or len(text) > _MOST_COLOURED:
         return text
-    return "".join(
-        f"\x1b[{_COLOURS[kind]}m{part}\x1b[39m" if kind in _COLOURS else part
-        for kind, part in cuda(text)
-    )
+    parts = []
+    for kind, part in cuda(text):
+        if kind in _COLOURS:
+            parts.append(f"\x1b[{_COLOURS[kind]}m{part}\x1b[39m")
+        else:
+            parts.append(part)
+    return "".join(parts)

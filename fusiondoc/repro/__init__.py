@@ -136,12 +136,12 @@ class ReproRecipe:
         self, specs: Mapping[str, TensorSpec | ScalarSpec]
     ) -> ReproRecipe:
         """The recipe with other values for some inputs."""
-        changed = (
-            replace(input_, spec=specs[input_.name])
-            if input_.name in specs
-            else input_
-            for input_ in self.inputs
-        )
+        changed = []
+        for input_ in self.inputs:
+            if input_.name in specs:
+                changed.append(replace(input_, spec=specs[input_.name]))
+            else:
+                changed.append(input_)
         return replace(self, inputs=tuple(changed))
 
 

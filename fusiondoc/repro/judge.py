@@ -124,10 +124,11 @@ def judge(
             "failed", stage, f"failed {stage} {normalised(message)}", short(message)
         )
     if verdict[1] == "different":
-        first = next(
-            (line for line in printed.split("\n") if line.startswith("differs: ")),
-            "",
-        )
+        first = ""
+        for line in printed.split("\n"):
+            if line.startswith("differs: "):
+                first = line
+                break
         sort = re.sub(r"^differs: output \d+ \([^)]*\): ", "", first)
         return ReproOutcome("different", stage, f"different {_sort(sort)}", sort)
     return ReproOutcome("same", stage, "", verdict[0])

@@ -52,13 +52,10 @@ class RecipeSearch:
         if recipe is None or self.over or recipe == self.best:
             return False
         recipe = replace(recipe, problems=())
-        key = replace(
-            recipe,
-            inputs=tuple(
-                replace(input_, spec=_hashable(input_.spec))
-                for input_ in recipe.inputs
-            ),
-        )
+        inputs = []
+        for input_ in recipe.inputs:
+            inputs.append(replace(input_, spec=_hashable(input_.spec)))
+        key = replace(recipe, inputs=tuple(inputs))
         known = self._known.get(key)
         if known is None:
             self.tries += 1

@@ -117,10 +117,13 @@ def one_line(text: str) -> str:
     """The text as one line that cannot end the comment or the string it is in:
     every character that is not printed (ends of lines, control and bidirectional
     characters, lone surrogates) as its escape."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii")
-        for c in text
-    )
+    parts = []
+    for c in text:
+        if c.isprintable():
+            parts.append(c)
+        else:
+            parts.append(c.encode("unicode_escape").decode("ascii"))
+    return "".join(parts)
 
 
 def permit(node: Node) -> None:

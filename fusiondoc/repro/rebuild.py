@@ -359,9 +359,10 @@ class _Rebuild:
         ):
             self.sized(node, inputs)
         else:
-            attributes = ", ".join(
-                f"{name}={text}" for name, text in node.attributes.items()
-            )
+            parts = []
+            for name, text in node.attributes.items():
+                parts.append(f"{name}={text}")
+            attributes = ", ".join(parts)
             self.step(node, stand_ins().get(kind, kind), attributes, inputs)
 
     def step(

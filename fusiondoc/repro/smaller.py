@@ -202,15 +202,20 @@ def resized(recipe: ReproRecipe, before: int, after: int) -> ReproRecipe:
             specs[input_.name] = ScalarSpec(
                 [after if n == before else n for n in spec.value]
             )
-    steps = tuple(
-        replace(
-            step, attributes=re.sub(rf"\b{before}\b", str(after), step.attributes)
-        )
-        if step.kind == "prim::Constant" and step.outputs[0][1] == "int[]"
-        else step
-        for step in recipe.steps
-    )
-    return replace(recipe.with_inputs(specs), steps=steps)
+    steps = []
+    for step in recipe.steps:
+        if step.kind == "prim::Constant" and step.outputs[0][1] == "int[]":
+            steps.append(
+                replace(
+                    step,
+                    attributes=re.sub(
+                        rf"\b{before}\b", str(after), step.attributes
+                    ),
+                )
+            )
+        else:
+            steps.append(step)
+    return replace(recipe.with_inputs(specs), steps=tuple(steps))
 
 
 def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -215,9 +215,10 @@ def _levels() -> str:
     for fuser in FUSERS.values():
         if fuser.switches.plan_log is not None:
             known.append(fuser)
-    return " or ".join(
-        f"{fuser.switches.plan_log} ({fuser.title})" for fuser in known
-    )
+    parts = []
+    for fuser in known:
+        parts.append(f"{fuser.switches.plan_log} ({fuser.title})")
+    return " or ".join(parts)
 
 
 def groups_of(

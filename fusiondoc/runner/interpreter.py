@@ -169,9 +169,10 @@ def _last_line(log: Path) -> str:
     with open_regular(log) as file:
         file.seek(max(0, log.stat().st_size - 4000))
         text = file.read().decode("utf-8", "replace").strip()
-    return "".join(
-        c if c.isprintable() else "?" for c in text.rpartition("\n")[2][:300]
-    )
+    parts = []
+    for c in text.rpartition("\n")[2][:300]:
+        parts.append(c if c.isprintable() else "?")
+    return "".join(parts)
 
 
 ANSWER_SECONDS = 60
@@ -297,9 +298,11 @@ def inspect(python: str | Path) -> Interpreter:
     facts = cache.get(key, _stamps)
     if facts is None:
         records = call_probe(path, {"action": "facts"}, timeout=ANSWER_SECONDS)
-        facts = next(
-            (record for record in records if record["record"] == "facts"), None
-        )
+        facts = None
+        for record in records:
+            if record["record"] == "facts":
+                facts = record
+                break
         if facts is None:
             raise UsageError(
                 f"{path} did not answer as a Python interpreter",
@@ -374,9 +377,11 @@ def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if record["record"] == "available":
             rows.append({name: record[name] for name in names})
     known = {row["fuser"] for row in rows}
-    died = next(
-        (record["signal"] for record in records if record["record"] == "died"), None
-    )
+    died = None
+    for record in records:
+        if record["record"] == "died":
+            died = record["signal"]
+            break
     for record in records:
         if record["record"] == "trying" and record["fuser"] not in known:
             why = f"a small function under it ended the process ({died or 'no answer'})"

@@ -170,12 +170,13 @@ def run(
             done = capture.records.done
             own = done.own_seconds if done is not None else None
             around = time.perf_counter() - looked - ending.seconds
+            overhead = None
+            if own is not None:
+                overhead = round(startup + around + own, 4)
             seconds = RunSeconds(
                 child=round(ending.seconds, 4),
                 probe=own,
-                overhead=round(startup + around + own, 4)
-                if own is not None
-                else None,
+                overhead=overhead,
                 startup=round(startup, 4),
                 first_look=round(looked - began, 4),
             )

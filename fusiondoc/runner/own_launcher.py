@@ -62,14 +62,13 @@ def export(
 ) -> Export:
     """The variables and lines for a fuser that works on the torch that was
     tried."""
-    shell = tuple(
-        f"export {name}={shlex.quote(masked(value))}"
-        for name, value in environment.set.items()
-    )
+    shell = []
+    for name, value in environment.set.items():
+        shell.append(f"export {name}={shlex.quote(masked(value))}")
     found = tried.environment
     calls = _switching(fuser, found.torch, found.cuda, found.llvm)
     python = (*_ORDER, "import torch", *calls.lines, *knob_lines(knobs))
-    return Export(shell, python)
+    return Export(tuple(shell), python)
 
 
 def missing_switches(

@@ -319,9 +319,11 @@ class Supervisor:
         counts: dict[str, int] = {}
         for name in names.values():
             counts[name] = counts.get(name, 0) + 1
-        text = ", ".join(
-            f'"{name}": {count}' for name, count in sorted(counts.items()) if name
-        )
+        parts = []
+        for name, count in sorted(counts.items()):
+            if name:
+                parts.append(f'"{name}": {count}')
+        text = ", ".join(parts)
         gone = "true" if self._gone else "false"
         line = f'{{"record": "left", "names": {{{text}}}, "still_running": {left}, "fusiondoc_gone": {gone}}}\n'
         try:
@@ -413,9 +415,10 @@ def _content(pid: int, name: str) -> bytes:
 
 def _plain(text: bytes) -> str:
     """A short form, with characters that need no escape anywhere."""
-    kept = "".join(
-        chr(byte) if byte in _PLAIN else "?" for byte in text[: _NAME + 1]
-    )
+    parts = []
+    for byte in text[: _NAME + 1]:
+        parts.append(chr(byte) if byte in _PLAIN else "?")
+    kept = "".join(parts)
     if len(kept) <= _NAME:
         return kept
     return kept[: _NAME - 3] + "..."

@@ -468,6 +468,7 @@ def environment(bench: Bench) -> Section:
 
 
 def _range(numbers: Sequence[int]) -> str:
-    return " to ".join(
-        str(number) for number in sorted({min(numbers), max(numbers)})
-    )
+    parts = []
+    for number in sorted({min(numbers), max(numbers)}):
+        parts.append(str(number))
+    return " to ".join(parts)

@@ -147,12 +147,14 @@ def _lost(models: Sequence[CheckedModel]) -> Section:
             continue
         rows = with_near_paths(visible_in(model.report)).expectations
         broken = [row for row in rows if not row.holds]
-        details = tuple(
-            with_short_positions(expected_and_found(row)) for row in broken
-        )
+        details = []
+        for row in broken:
+            details.append(with_short_positions(expected_and_found(row)))
         mark = Status(f"{len(broken)} lost", Tone.BAD)
         items.append(
-            Item((mark,), model.section, near(broken[0].source or ""), details)
+            Item(
+                (mark,), model.section, near(broken[0].source or ""), tuple(details)
+            )
         )
     return Section(
         "lost", "Lost", "the line is that of the first loss", (Items(tuple(items)),)

@@ -132,9 +132,10 @@ def _changed_operators(comparison: Comparison) -> Iterator[str]:
         ("came", "newly unfused"),
         ("gone", "now fused, or gone"),
     ):
-        number = sum(
-            row.count for row in comparison.unfused if row.change == change
-        )
+        number = 0
+        for row in comparison.unfused:
+            if row.change == change:
+                number += row.count
         if number:
             yield f"{count(number, 'operator')} {words}"
     reasons = sum(row.change == "reason" for row in comparison.unfused)
@@ -145,9 +146,10 @@ def _changed_operators(comparison: Comparison) -> Iterator[str]:
 def _changed_kernels(comparison: Comparison) -> Iterator[str]:
     kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
     if comparison.kernels:
-        named = ", ".join(
-            f"{number:,} {KINDS.get(kind, kind)}" for kind, number in kinds.items()
-        )
+        parts = []
+        for kind, number in kinds.items():
+            parts.append(f"{number:,} {KINDS.get(kind, kind)}")
+        named = ", ".join(parts)
         yield f"{count(len(comparison.kernels), 'kernel')} ({named})"
 
 

@@ -483,10 +483,9 @@ def with_near_paths(report: Report) -> Report:
         NearPaths([str(Path.cwd())], packages=False),
     )
     made = near_paths.inside(report)
-    plan = tuple(
-        replace(one, command=typed(was.command))
-        for one, was in zip(made.plan, report.plan)
-    )
+    plan = []
+    for one, was in zip(made.plan, report.plan):
+        plan.append(replace(one, command=typed(was.command)))
     capture = None
     if report.target.capture is not None:
         capture = typed(report.target.capture)
@@ -494,7 +493,7 @@ def with_near_paths(report: Report) -> Report:
     texts = None
     if report.texts is not None:
         texts = _NearTexts(report.texts, near_paths)
-    return replace(made, plan=plan, target=target, texts=texts)
+    return replace(made, plan=tuple(plan), target=target, texts=texts)
 
 
 MOST_LINES = 3

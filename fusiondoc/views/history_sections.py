@@ -211,11 +211,10 @@ def _broken(history: History, most: int) -> Section:
         )
         found += [(name_of(model, history), sentence) for sentence in sentences]
     columns = (Column("model"), Column("expected and found", wide=True))
-    rows = tuple(
-        Row((Text(name), Text(sentence)), narrow=(name, sentence))
-        for name, sentence in found[:most]
-    )
-    table = Table(columns, rows, left_out=len(found) - len(rows))
+    rows = []
+    for name, sentence in found[:most]:
+        rows.append(Row((Text(name), Text(sentence)), narrow=(name, sentence)))
+    table = Table(columns, tuple(rows), left_out=len(found) - len(rows))
     return Section(
         "broken", "Broken now", "in the last run of each model", (table,)
     )

@@ -28,10 +28,10 @@ def title(program: Program) -> str:
     if len(program.ranks) > 1:
         words.append("ranks " + ", ".join(map(str, program.ranks)))
     groups = sum(node.kind == "group" for node in program.nodes)
-    others = sum(
-        node.reason is not None and node.op not in NO_OPERATORS
-        for node in program.nodes
-    )
+    others = 0
+    for node in program.nodes:
+        if node.reason is not None and node.op not in NO_OPERATORS:
+            others += 1
     regions = sum(node.kind == "region" for node in program.nodes)
     parts = [count(groups, "group"), f"{others:,} outside"]
     if regions:
@@ -61,13 +61,13 @@ def picture(
     causes = []
     for a, b in edges:
         causes.append(why.get((_ends(program.nodes[a]), _ends(program.nodes[b]))))
+    boxes = []
+    for index in kept:
+        boxes.append(_box(index, program.nodes[index], groups, index in changed))
     return PictureGraph(
         key=key if key is not None else program.id,
         title=title(program),
-        boxes=tuple(
-            _box(index, program.nodes[index], groups, index in changed)
-            for index in kept
-        ),
+        boxes=tuple(boxes),
         edges=tuple((number[a], number[b]) for a, b in edges),
         apart=tuple(causes) if any(causes) else (),
         cut=program.cut,

@@ -123,9 +123,10 @@ def tried(report: Report) -> Section:
     table = Table(
         _TRIED, tuple(_try(row, rows[row.against], row is rows[0]) for row in rows)
     )
-    problems = tuple(
-        f"{row.change}: {row.problem}" for row in rows if row.problem is not None
-    )
+    problems = []
+    for row in rows:
+        if row.problem is not None:
+            problems.append(f"{row.change}: {row.problem}")
     notes = Sentences((*problems, *_on_the_speed(rows)), Tone.DIM)
     verdict = Sentences((verdict_on_tries(rows),), Tone.STRONG)
     return Section("tried", "Tried", blocks=(table, notes, verdict))

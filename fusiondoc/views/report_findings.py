@@ -77,9 +77,11 @@ def _worst_of_first_screen(context: ReportContext) -> Finding | None:
         for one in context.report.findings
         if not one.in_header and not one.in_rows
     )
-    worst = next(
-        (finding for finding in listed if finding.severity == "error"), None
-    )
+    worst = None
+    for finding in listed:
+        if finding.severity == "error":
+            worst = finding
+            break
     if worst is not None and not (worst.advice or worst.source):
         return worst
     return None

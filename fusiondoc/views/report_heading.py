@@ -162,9 +162,11 @@ def _fuser(report: Report, all_of_it: bool) -> str:
     name = fuser(report, none="none")
     if state.effective in fusers_of_frontends() or report.compiled is not None:
         return name
-    gone = next(
-        (f for f in report.findings if f.code == "FD001" and f.in_header), None
-    )
+    gone = None
+    for f in report.findings:
+        if f.code == "FD001" and f.in_header:
+            gone = f
+            break
     if gone is not None and not (all_of_it and state.why):
         return f"{name}: {gone.brief or gone.message} (FD001)"
     if not state.why or state.requested is None:
@@ -242,9 +244,11 @@ def _summary(report: Report, most_reasons: int) -> Iterator[_Fact]:
 
 
 def _minor(report: Report) -> Iterator[_Fact]:
-    merged = next(
-        (finding for finding in report.findings if finding.code == "FD004"), None
-    )
+    merged = None
+    for finding in report.findings:
+        if finding.code == "FD004":
+            merged = finding
+            break
     if merged is not None:
         yield "Variables", f"{merged.message} (FD004)"
     if report.suppressed:
@@ -393,9 +397,10 @@ def _when(report: Report) -> str:
     long a pass took."""
     if not report.iterations or compiles_python(report.frontend):
         return ""  # no pass is profiled
-    profiling = sum(
-        iteration.stage == "profiling" for iteration in report.iterations
-    )
+    profiling = 0
+    for iteration in report.iterations:
+        if iteration.stage == "profiling":
+            profiling += 1
     parts = [f"{profiling} of {count(len(report.iterations), 'pass')} profiled"]
     first = min(
         (group.iteration for group in report.groups if group.iteration is not None),
@@ -403,14 +408,11 @@ def _when(report: Report) -> str:
     )
     if first is not None:
         parts.append(f"first group in pass {first}")
-    steady = next(
-        (
-            iteration
-            for iteration in report.iterations
-            if iteration.stage == "steady"
-        ),
-        None,
-    )
+    steady = None
+    for iteration in report.iterations:
+        if iteration.stage == "steady":
+            steady = iteration
+            break
     if steady is not None:
         parts.append(f"steady from pass {steady.index}")
     return ", ".join(parts) + _first_and_last_pass(report)
@@ -573,13 +575,14 @@ def _fast_card(report: Report) -> Card:
         return Card(title, blocks=(Sentences(known), below))
     timed.sort(key=lambda kernel: -(kernel.ms.median if kernel.ms else 0.0))
     rates = [kernel.gb_per_s.median for kernel in timed if kernel.gb_per_s]
+    rows = []
+    for kernel in timed[:_MOST]:
+        rows.append(_kernel(kernel, report, max(rates) or 1.0))
     return Card(
         title,
         whole(median(rates)),
         "GB/s median",
-        rows=tuple(
-            _kernel(kernel, report, max(rates) or 1.0) for kernel in timed[:_MOST]
-        ),
+        rows=tuple(rows),
         blocks=(
             Sentences(known),
             Sentences((_against(report, timed),), Tone.DIM),

@@ -71,9 +71,9 @@ def plan_on_a_terminal(
     if not report.plan:
         return section
     rows = _steps_on_a_terminal(report)
-    headlines = tuple(
-        ListedChange(row.text, row.gain, row.position) for row in rows[whole:shown]
-    )
+    headlines = []
+    for row in rows[whole:shown]:
+        headlines.append(ListedChange(row.text, row.gain, row.position))
     blocks: list[Block] = [ChangeList((*rows[: min(whole, shown)], *headlines))]
     further = len(rows) - shown
     if further > 0:
@@ -95,9 +95,11 @@ def further_steps(report: Report, whole: int) -> Section:
 
 
 def _steps_on_a_terminal(report: Report) -> list[ListedChange]:
-    problem = next(
-        (f.message for f in report.findings if f.severity == "error"), None
-    )
+    problem = None
+    for f in report.findings:
+        if f.severity == "error":
+            problem = f.message
+            break
     shared = _shared_command(report)
     steps = []
     for change in report.plan:
@@ -121,6 +123,9 @@ def _step(
     if change.before is not None and change.after is not None:
         rows = [f"- {row}" for row in change.before.split("\n")]
         diff = "\n".join(rows + [f"+ {row}" for row in change.after.split("\n")])
+    command = None
+    if not without_command:
+        command = Command(change.command, before_command(change) or "")
     return ListedChange(
         text=change.change,
         gain=gain(change),
@@ -130,7 +135,5 @@ def _step(
         note=change.note or "",
         proof=proof(change),
         code=change.python or "",
-        command=Command(change.command, before_command(change) or "")
-        if not without_command
-        else None,
+        command=command,
     )

@@ -35,11 +35,11 @@ def program(context: ReportContext) -> Section:
     fitting = within(report.programs, first, MOST_BOXES)
     for plan in fitting:
         data.add(plan)
+    rows = []
+    for plan in fitting:
+        rows.append(picture(plan, context.groups, boundaries=report.boundaries))
     plans = ProgramGraphs(
-        rows=tuple(
-            picture(plan, context.groups, boundaries=report.boundaries)
-            for plan in fitting
-        ),
+        rows=tuple(rows),
         first=first,
         reasons=tuple(context.reasons),
         data=data.as_json(),
@@ -102,12 +102,13 @@ def _branch(module: Module, depth: int, is_timed: bool) -> Branch:
     ]
     if is_timed:
         cells.append(Duration(module.ms))
+    inside = []
+    for inner in module.inside:
+        inside.append(_branch(inner, depth - 1, is_timed))
     return Branch(
         name=module.name,
         path=module.path,
         cells=tuple(cells),
         is_open=depth > 0,
-        inside=tuple(
-            _branch(inner, depth - 1, is_timed) for inner in module.inside
-        ),
+        inside=tuple(inside),
     )

@@ -55,17 +55,17 @@ def ranks_merged(report: Report) -> Report:
     for program in report.programs:
         if not _all_in([node.group for node in program.nodes], others):
             programs.append(program)
+    kernels = []
+    for kernel in report.kernels:
+        if not _all_in(kernel.groups, others):
+            kernels.append(kernel)
     return replace(
         report,
         groups=tuple(group for group in report.groups if group.id not in others),
         unfused=_unfused(
             report.unfused, shared_positions(report.groups, report.unfused)
         ),
-        kernels=tuple(
-            kernel
-            for kernel in report.kernels
-            if not _all_in(kernel.groups, others)
-        ),
+        kernels=tuple(kernels),
         programs=tuple(programs),
         script=_without_groups(report.script, others),
     )

@@ -96,9 +96,9 @@ def reproduce(report: Report) -> Section:
     for name, value in report.target.environment_set.items():
         if _SET.fullmatch(name):
             known[name] = value
-    exports = tuple(
-        f"export {name}={shlex.quote(value)}" for name, value in known.items()
-    )
+    exports = []
+    for name, value in known.items():
+        exports.append(f"export {name}={shlex.quote(value)}")
     if exports:
         blocks += [
             Heading("What it set for your program"),
@@ -200,13 +200,12 @@ def log(report: Report) -> Section:
     text += f", {stats.user_output:,} of the program's own, {stats.unrecognised:,} unknown"
     if stats.truncated:
         text += f", {stats.truncated:,} blocks cut off"
-    unknown = tuple(
-        f"{line.file}:{line.line}: {line.text[:_LONGEST_LINE]}"
-        for line in stats.first_unrecognised[:_UNKNOWN_LINES]
-    )
+    unknown = []
+    for line in stats.first_unrecognised[:_UNKNOWN_LINES]:
+        unknown.append(f"{line.file}:{line.line}: {line.text[:_LONGEST_LINE]}")
     blocks: list[Block] = [
         Sentences((text,)),
-        Sentences(unknown, Tone.DIM),
+        Sentences(tuple(unknown), Tone.DIM),
         Sentences(_took(report)),
     ]
     if report.target.capture:

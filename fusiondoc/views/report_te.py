@@ -94,9 +94,11 @@ def _heading(alike: Sequence[tuple[int, TeFuser]]) -> str:
         " ..." if len(numbers) > _MOST_NUMBERS else ""
     )
     layers = tuple(dict.fromkeys(fuser.layer for _, fuser in alike if fuser.layer))
-    source = next(
-        (operator.source for operator in first.operators if operator.source), None
-    )
+    source = None
+    for operator in first.operators:
+        if operator.source:
+            source = operator.source
+            break
     if layers:
         where = f" of {folded(layers)}"
     elif source:

@@ -180,18 +180,19 @@ def where_time_goes(report: Report) -> Section:
             "steps", "Where the time goes", blocks=(Sentences(notes, Tone.DIM),)
         )
     kinds = tuple(part.what for part in steps.parts)
-    pieces = tuple(
-        (
-            part.what,
-            part.share,
-            f"{part.what} {milliseconds(part.ms)}, {share(part.share)}",
+    pieces = []
+    for part in steps.parts:
+        pieces.append(
+            (
+                part.what,
+                part.share,
+                f"{part.what} {milliseconds(part.ms)}, {share(part.share)}",
+            )
         )
-        for part in steps.parts
-    )
     blocks: list[Block] = [
         Stacks(
             kinds,
-            (Stack("a step", milliseconds(steps.ms), pieces),),
+            (Stack("a step", milliseconds(steps.ms), tuple(pieces)),),
             f"{sentence(steps)}.",
         ),
         _parts("of a step", steps.parts),
@@ -215,18 +216,19 @@ def _parts(
         Column("share", number=True),
         Column(""),
     )
-    rows = tuple(
-        Row(
-            (
-                Text(part.what),
-                Duration(part.ms),
-                Share(part.share),
-                Gauge(part.share, share(part.share)),
+    rows = []
+    for part in parts:
+        rows.append(
+            Row(
+                (
+                    Text(part.what),
+                    Duration(part.ms),
+                    Share(part.share),
+                    Gauge(part.share, share(part.share)),
+                )
             )
         )
-        for part in parts
-    )
-    return Table(columns, rows, on_terminal=on_terminal)
+    return Table(columns, tuple(rows), on_terminal=on_terminal)
 
 
 _ALONE = 3
@@ -245,9 +247,11 @@ def time_line(report: Report) -> Section:
     spans = _spans(report.iterations)
     longest = max((_median(span) or 0.0 for span in spans), default=0.0)
     profiling = sum(one.stage == "profiling" for one in report.iterations)
-    steady = next(
-        (one.index for one in report.iterations if one.stage == "steady"), None
-    )
+    steady = None
+    for one in report.iterations:
+        if one.stage == "steady":
+            steady = one.index
+            break
     parts = []
     if report.compiled is None:
         parts = [f"{count(profiling, 'pass')} went to profiling"]
@@ -277,13 +281,14 @@ def _span(
     span: Sequence[Iteration], longest: float, report: Report, several: bool
 ) -> Row:
     first, last, took = span[0], span[-1], _median(span)
-    made = tuple(
-        group.id
-        for group in report.groups
-        if group.iteration is not None
-        and first.index <= group.iteration <= last.index
-        and group.phase in (None, first.phase)
-    )
+    made = []
+    for group in report.groups:
+        if (
+            group.iteration is not None
+            and first.index <= group.iteration <= last.index
+            and group.phase in (None, first.phase)
+        ):
+            made.append(group.id)
     if first.index == last.index:
         numbers = str(first.index)
     else:
@@ -299,7 +304,7 @@ def _span(
             if took is not None and drawn
             else Text(""),
             Duration(took),
-            IdLinks(made),
+            IdLinks(tuple(made)),
             *((Count(first.inputs),) if several else ()),
         )
     )

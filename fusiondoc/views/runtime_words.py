@@ -62,10 +62,10 @@ def guard_in_words(group: Group) -> str:
     guards: dict[str, list[GuardMiss]] = {}
     for miss in group.guard_misses:
         guards.setdefault(miss.group, []).append(miss)
-    return "; ".join(
-        f"that of {name} failed: {_inputs(misses)}"
-        for name, misses in guards.items()
-    )
+    parts = []
+    for name, misses in guards.items():
+        parts.append(f"that of {name} failed: {_inputs(misses)}")
+    return "; ".join(parts)
 
 
 def _inputs(misses: Sequence[GuardMiss]) -> str:

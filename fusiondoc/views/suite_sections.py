@@ -499,11 +499,10 @@ def figures(suite: Suite) -> list[Figure]:
         name = f"{case}, {published.variant}, {published.phase}"
         if published.measure == MEMORY:
             name += ", memory"
-        here = tuple(
-            (interpreter_short(suite, one.interpreter), _here(one))
-            for one in measured
-        )
-        made.append(Figure(name, published.value, here, published.what))
+        here = []
+        for one in measured:
+            here.append((interpreter_short(suite, one.interpreter), _here(one)))
+        made.append(Figure(name, published.value, tuple(here), published.what))
     return made
 
 
@@ -522,10 +521,10 @@ def _published(suite: Suite) -> Iterator[Section]:
     found = figures(suite)
     notes = list(dict.fromkeys(figure.measured_on for figure in found))
     for figure in found:
-        here = "; ".join(
-            f"{where}: {value}" if several else value
-            for where, value in figure.here
-        )
+        parts = []
+        for where, value in figure.here:
+            parts.append(f"{where}: {value}" if several else value)
+        here = "; ".join(parts)
         note = f"[{notes.index(figure.measured_on) + 1}]"
         rows.append(
             Row(

@@ -160,16 +160,20 @@ def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:
 
 
 def _gone(survey: Survey, most: int) -> Section:
-    rows = tuple(
-        Row(
-            losses_in_words.cells(loss),
-            narrow=(losses_in_words.title(loss), losses_in_words.sentence(loss)),
+    rows = []
+    for loss in survey.gone[:most]:
+        rows.append(
+            Row(
+                losses_in_words.cells(loss),
+                narrow=(
+                    losses_in_words.title(loss),
+                    losses_in_words.sentence(loss),
+                ),
+            )
         )
-        for loss in survey.gone[:most]
-    )
     note = "fewer runs have it since; one row a loss"
     return _answer(
-        "gone", "Gone", note, losses_in_words.COLUMNS, rows, len(survey.gone)
+        "gone", "Gone", note, losses_in_words.COLUMNS, tuple(rows), len(survey.gone)
     )
 
 

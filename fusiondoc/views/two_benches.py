@@ -31,13 +31,14 @@ _TONES = {FASTER: Tone.GOOD, SLOWER: Tone.DOUBTFUL}
 def two_benches_document(comparison: BenchComparison) -> Document:
     """Return the document of the rows that both have, and of those that only one
     has."""
-    environment = tuple(
-        (one.name, f"{one.a or '-'} → {one.b or '-'}")
-        for one in comparison.environment
-    )
+    environment = []
+    for one in comparison.environment:
+        environment.append((one.name, f"{one.a or '-'} → {one.b or '-'}"))
     sections = (
         Section("speed", "Speed", blocks=(_table(comparison),)),
-        Section("environment", "Not the same", blocks=(NamedValues(environment),)),
+        Section(
+            "environment", "Not the same", blocks=(NamedValues(tuple(environment)),)
+        ),
         Section(
             "meaning",
             "What it means",

@@ -54,10 +54,10 @@ def seen_besides(log: Path, records: Path) -> SeenBesides:
             report, replace(observed, compilation=compilation), None
         )
         counts = _counts(made) if recorded.graphs else CompiledCounts()
-        failed = tuple(
-            f"{hook.hook}: {hook.error}" for hook in recorded.failed_hooks
-        )
-        return SeenBesides(report.times_fallen_back, counts, failed)
+        failed = []
+        for hook in recorded.failed_hooks:
+            failed.append(f"{hook.hook}: {hook.error}")
+        return SeenBesides(report.times_fallen_back, counts, tuple(failed))
     return SeenBesides()
 
 

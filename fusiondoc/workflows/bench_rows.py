@@ -180,15 +180,16 @@ def _measured_phase(
     profiled, inspected = run.profiled.get(shape), run.inspected.get(shape)
     known = run.parts.get(shape)
     device_ms = profiled.device_ms if profiled is not None else None
+    busy = None
+    if device_ms is not None and ms.median > 0:
+        busy = min(1.0, device_ms / ms.median)
     return BenchPhase(
         phase=phase,
         ms=ms,
         steps_per_s=1e3 / ms.median,
         ratio=against,
         device_ms=device_ms,
-        busy=min(1.0, device_ms / ms.median)
-        if device_ms is not None and ms.median > 0
-        else None,
+        busy=busy,
         rounds=sum(len(durations) for durations in times),
         steps=ready.steps,
         shape=shape,

@@ -114,11 +114,10 @@ class ChangedSections:
             yield f"{self._expectations.file} is new"
         elif policy != self._policy:
             yield f"{self._expectations.file}: the limits for all models changed"
-        named = (
-            path
-            for path in self._repository.known
-            if _INSTALLS.match(PurePosixPath(path).name)
-        )
+        named = []
+        for path in self._repository.known:
+            if _INSTALLS.match(PurePosixPath(path).name):
+                named.append(path)
         for path in sorted(named):
             if self._repository.changed(path):
                 yield _changed(path)

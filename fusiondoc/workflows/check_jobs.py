@@ -67,10 +67,11 @@ def jobs_of(
         if isinstance(job, NoJob):
             found.append(job)
             continue
-        same = next(
-            (number for number, other in jobs.items() if _is_same_run(job, other)),
-            None,
-        )
+        same = None
+        for number, other in jobs.items():
+            if _is_same_run(job, other):
+                same = number
+                break
         if same is None:
             jobs[len(found)] = job
             found.append(job)

@@ -416,10 +416,12 @@ def unified_diff(before: str, after: str, name: str) -> str:
     lines = difflib.unified_diff(
         _ended_lines(before), _ended_lines(after), f"a/{name}", f"b/{name}"
     )
-    marked = (
-        one if one.endswith("\n") else one + "\n\\ No newline at end of file\n"
-        for one in lines
-    )
+    marked = []
+    for one in lines:
+        if one.endswith("\n"):
+            marked.append(one)
+        else:
+            marked.append(one + "\n\\ No newline at end of file\n")
     return "".join(marked)
 
 

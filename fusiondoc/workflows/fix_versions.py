@@ -323,15 +323,17 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     failed = capture.error()
     evaluated = interpreted(report)
     compiled = report.compiled
+    if failed is not None or evaluated:
+        timeable = None
+    else:
+        timeable = report.fuser.effective
     version = Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
         launches=_launches(first, outside, of_gradients=compiled is not None),
         fallbacks=report.times_fallen_back,
         problem=None if failed is None else failed.in_one_line,
-        timeable=None
-        if failed is not None or evaluated
-        else report.fuser.effective,
+        timeable=timeable,
         outside=sum(row.count for row in outside),
         unfused=frozenset(row.op for row in outside),
         interpreted=evaluated,
@@ -389,9 +391,10 @@ def _launches(
 ) -> int:
     """Kernel launches of a pass, of its groups and of the operators outside: of the
     forward pass alone, or of both."""
-    of_groups = sum(
-        group.count for group in groups if of_gradients or group.phase != "backward"
-    )
+    of_groups = 0
+    for group in groups:
+        if of_gradients or group.phase != "backward":
+            of_groups += group.count
     rows = [row for row in outside if of_gradients or row.phase != "backward"]
     return of_groups + sum(
         row.count

@@ -446,13 +446,12 @@ class _Key(NamedTuple):
 
 def _where(group: Group) -> str:
     """The lines of the program, without those of torch's own gradient formulas."""
-    own = tuple(
-        node
-        for node in group.nodes
-        if (node.user_source or node.source or "<")[0] != "<"
-    )
+    own = []
+    for node in group.nodes:
+        if (node.user_source or node.source or "<")[0] != "<":
+            own.append(node)
     if own:
-        return source_lines(replace(group, nodes=own))
+        return source_lines(replace(group, nodes=tuple(own)))
     return "gradient formulas of torch"
 
 

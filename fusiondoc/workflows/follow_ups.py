@@ -211,6 +211,9 @@ def measured(
     status: int | None = failed.exit_code if failed is not None else 0
     if capture.result.signal:
         status = None
+    wrong = None
+    if report.verification:
+        wrong = sum(not row.same for row in report.verification)
     return Try(
         change=name,
         codes=codes,
@@ -222,9 +225,7 @@ def measured(
         steady_seconds=None if interpreted(report) else steady_seconds(report),
         exit=status,
         problem=None if failed is None else failed.in_one_line,
-        wrong=sum(not row.same for row in report.verification)
-        if report.verification
-        else None,
+        wrong=wrong,
     )
 
 
@@ -396,6 +397,9 @@ def _speeds_of_script(
         for taken_steps in taken[name]:
             if taken_steps.memory_bytes is not None:
                 memory.append(taken_steps.memory_bytes)
+        ratio = None
+        if name != EAGER:
+            ratio = of_processes(rounds[EAGER], rounds[name])
         rows.append(
             Speed(
                 way=name,
@@ -408,9 +412,7 @@ def _speeds_of_script(
                 first_ms=taken[name][0].ms[0],
                 memory_bytes=max(memory, default=None),
                 warmup_ms=taken[name][0].ms[:_WARM_UP],
-                ratio=of_processes(rounds[EAGER], rounds[name])
-                if name != EAGER
-                else None,
+                ratio=ratio,
             )
         )
     return tuple(rows)

@@ -291,12 +291,11 @@ def _run_alone(
         lambda: time.monotonic() - began > _SMALLER_WITHIN,
         operators_alone=True,
     )
-    operators = tuple(
-        _as_in_the_group(step.kind, group)
-        for step in search.best.steps
-        if step.operator
-    )
-    return replace(found, operators=operators, finished=not search.over)
+    operators = []
+    for step in search.best.steps:
+        if step.operator:
+            operators.append(_as_in_the_group(step.kind, group))
+    return replace(found, operators=tuple(operators), finished=not search.over)
 
 
 def _as_in_the_group(op: str, group: Group) -> str:

@@ -67,6 +67,9 @@ def _lost_between(before: RunLine, after: RunLine) -> Iterator[LostGroup]:
         if not missing:
             continue
         reasons = _reasons(group, more_outside)
+        why = []
+        for row in reasons[:MOST_REASONS]:
+            why.append(f"{row.op.rpartition('::')[2]} {row.code}")
         yield LostGroup(
             ops=group.ops,
             phase=group.phase,
@@ -76,10 +79,7 @@ def _lost_between(before: RunLine, after: RunLine) -> Iterator[LostGroup]:
             commit=after.commit,
             last_date=before.date,
             last_commit=before.commit,
-            why=tuple(
-                f"{row.op.rpartition('::')[2]} {row.code}"
-                for row in reasons[:MOST_REASONS]
-            ),
+            why=tuple(why),
             changed=changes_between(before, after),
         )
 

@@ -179,12 +179,10 @@ def _report(capture: Capture) -> Report:
     parsed = parse_capture(capture)
     report = with_graph_texts(report_of(capture, parsed=parsed), parsed.observed)
     files = texts(capture)
-    return replace(
-        report,
-        kernels=tuple(
-            _with(kernel, files.get(kernel.name, ())) for kernel in report.kernels
-        ),
-    )
+    kernels = []
+    for kernel in report.kernels:
+        kernels.append(_with(kernel, files.get(kernel.name, ())))
+    return replace(report, kernels=tuple(kernels))
 
 
 def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
@@ -360,9 +358,10 @@ def _table(
     report: Report, kernels: Sequence[Kernel], rows: Sequence[SavedDump]
 ) -> str:
     text = render(report, kernels, (), width=120)
-    files = "\n".join(
-        f"{row.file}  {row.kernel} {row.name}, {row.dump}" for row in rows
-    )
+    lines = []
+    for row in rows:
+        lines.append(f"{row.file}  {row.kernel} {row.name}, {row.dump}")
+    files = "\n".join(lines)
     return f"{text.rstrip()}\n\nFiles\n{files or 'none'}\n"
 
 

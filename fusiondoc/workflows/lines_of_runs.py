@@ -43,6 +43,10 @@ def line_of(
     date = date or now()
     facts = facts_of_report(report, model, date)
     environment = report.environment
+    groups = []
+    for group in report.groups:
+        if group.respecialises is None:
+            groups.append(_group_line(group))
     return RunLine(
         schema=SCHEMA,
         model=model,
@@ -54,11 +58,7 @@ def line_of(
         fuser=report.fuser.effective,
         host=platform.node() or None,
         cached=cached,
-        groups=tuple(
-            _group_line(group)
-            for group in report.groups
-            if group.respecialises is None
-        ),
+        groups=tuple(groups),
         held=len(report.expectations) - len(lost),
         lost=lost,
         operators=report.coverage.ops_fused,
@@ -143,9 +143,9 @@ def outside_of(plan: RunPlan) -> tuple[OutsideLine, ...]:
 
 
 def _group_line(group: Group) -> GroupLine:
-    positions = (
-        Source.parse(node.user_source or node.source) for node in group.nodes
-    )
+    positions = []
+    for node in group.nodes:
+        positions.append(Source.parse(node.user_source or node.source))
     lines = []
     for found in positions:
         if found is not None:

@@ -321,9 +321,10 @@ def _word(name: str, in_paths: bool, is_host: bool) -> re.Pattern[str]:
     if is_host:
         domain = rf"(?:\.[A-Za-z0-9-]{{1,63}}){{1,4}}\.(?:{_TLD})(?![\w-])"
     if in_paths:
-        homes = "|".join(
-            rf"(?<=[/\\]{home}[/\\]){word}(?![\w-])" for home in ("home", "Users")
-        )
+        parts = []
+        for home in ("home", "Users"):
+            parts.append(rf"(?<=[/\\]{home}[/\\]){word}(?![\w-])")
+        homes = "|".join(parts)
         return re.compile(rf"{homes}|(?<!\w){word}(?=@[\w-])")
     behind = rf"(?:{domain})?" if domain else ""
     return re.compile(

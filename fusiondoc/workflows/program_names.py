@@ -250,9 +250,11 @@ def _opaque_import(node: ast.Import | ast.ImportFrom) -> str | None:
         for alias in node.names
         if alias.asname is not None and isinstance(node, ast.ImportFrom)
     )
-    renamed = next(
-        (one for one in hidden if one.name in _DYNAMIC or _reads(one.name)), None
-    )
+    renamed = None
+    for one in hidden:
+        if one.name in _DYNAMIC or _reads(one.name):
+            renamed = one
+            break
     if renamed is None:
         return None
     return f"it imports {renamed.name} under another name"

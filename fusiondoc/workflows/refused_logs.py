@@ -27,10 +27,10 @@ def refuse_what_is_no_log(
         source.kind in (SourceKind.CAPTURE, SourceKind.REPORT) for source in sources
     ) or not is_no_log(report):
         return
-    names = ", ".join(
-        "stdin" if source.kind is SourceKind.STDIN else source.text
-        for source in sources[:3]
-    )
+    parts = []
+    for source in sources[:3]:
+        parts.append("stdin" if source.kind is SourceKind.STDIN else source.text)
+    names = ", ".join(parts)
     lines = report.parse.lines
     if not lines:
         if empty:
@@ -39,10 +39,11 @@ def refuse_what_is_no_log(
                 _RECORD,
             )
         return
-    program = next(
-        (source.text for source in sources if Path(source.text).suffix == ".py"),
-        None,
-    )
+    program = None
+    for source in sources:
+        if Path(source.text).suffix == ".py":
+            program = source.text
+            break
     if program is not None:
         raise UsageError(
             f"{program} is a Python program, not a log",

@@ -353,11 +353,10 @@ def _package_files(report: Report) -> frozenset[str]:
     for group in report.groups:
         for node in group.nodes:
             sources.append(node.source)
-    positions = (
-        Source.parse(source)
-        for source in sources
-        if source and user_line(source) is None
-    )
+    positions = []
+    for source in sources:
+        if source and user_line(source) is None:
+            positions.append(Source.parse(source))
     package_files = set()
     for position in positions:
         if position is not None and position.has_file:

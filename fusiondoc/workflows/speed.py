@@ -142,17 +142,18 @@ def _same_in(
     """The passes of each process that ran that way, with the same inputs in the
     same phase."""
     wanted = (way, passes.phase, passes.inputs)
-    found = (
-        next(
-            (
-                known
-                for known in timed
-                if (known.way, known.phase, known.inputs) == wanted
-            ),
-            None,
+    found = []
+    for timed in processes:
+        found.append(
+            next(
+                (
+                    known
+                    for known in timed
+                    if (known.way, known.phase, known.inputs) == wanted
+                ),
+                None,
+            )
         )
-        for timed in processes
-    )
     return [speed for speed in found if speed is not None]
 
 
@@ -179,10 +180,9 @@ def _against_eager(
 ) -> Ratio | None:
     """The speed relative to eager; None for eager itself, and with too few rounds
     for an interval."""
-    pairs = sum(
-        min(len(first.rounds), len(other.rounds))
-        for first, other in zip(eager, same)
-    )
+    pairs = 0
+    for first, other in zip(eager, same):
+        pairs += min(len(first.rounds), len(other.rounds))
     if pairs < LEAST_ROUNDS or not all(
         value > 0 for speed in (*eager, *same) for value in speed.rounds
     ):

@@ -226,9 +226,9 @@ def _times(run: VariantRun | None) -> list[list[float]]:
 def _against(
     first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]
 ) -> Ratio | None:
-    pairs = sum(
-        min(len(first), len(other)) for first, other in zip(first_times, times)
-    )
+    pairs = 0
+    for first, other in zip(first_times, times):
+        pairs += min(len(first), len(other))
     if pairs >= LEAST_ROUNDS:
         return of_processes(first_times, times)
     return None

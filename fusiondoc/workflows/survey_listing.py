@@ -300,9 +300,11 @@ def _in_store(address: str) -> Listing:
     for name, facts in found.items():
         listed = facts.get("size")  # a web server may list files without it
         size = UNKNOWN if listed is None else int(listed)
-        owner = next(
-            (folder for folder in _parents(name) if folder in captures), None
-        )
+        owner = None
+        for folder in _parents(name):
+            if folder in captures:
+                owner = folder
+                break
         if owner is not None:
             if name.rpartition("/")[2] in OF_CAPTURE:
                 sizes[owner] += max(0, size)

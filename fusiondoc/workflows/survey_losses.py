@@ -176,12 +176,11 @@ class _Model:
         for least in sorted(
             {1, *(number for number, _ in usual.most_common(MOST_COUNTS))}
         ):
-            has = tuple(
-                None if number is None else int(number >= least)
-                for number in counts
-            )
+            has = []
+            for number in counts:
+                has.append(None if number is None else int(number >= least))
             if 0 in has and 1 in has:
-                self.sequences[has].append((track, least))
+                self.sequences[tuple(has)].append((track, least))
 
     def _instances(self, track: Track, plan: RunPlan) -> int | None:
         number = self._holdings.count(track, plan)

@@ -70,31 +70,34 @@ def _track(programs: Programs, plan: RunPlan, item: GroupInstance) -> Track:
 
 
 def _as_report(programs: Programs, plan: RunPlan) -> _AsReport:
-    groups = tuple(
-        Group(
-            id=str(index),
-            kind="",
-            name="",
-            phase=group.key.phase,
-            specialisation=1,
-            respecialises=None,
-            nodes=tuple(
+    groups = []
+    for index, group in enumerate(plan.groups):
+        nodes = []
+        for operator in group.operators:
+            nodes.append(
                 OpNode(operator.op, _source(programs, plan, operator), None)
-                for operator in group.operators
-            ),
-            inputs=(),
-            outputs=(),
-            runs=None,
-            kernels=(),
-            bytes_in=None,
-            bytes_out=None,
-            fallback=False,
-            rank=None,
+            )
+        groups.append(
+            Group(
+                id=str(index),
+                kind="",
+                name="",
+                phase=group.key.phase,
+                specialisation=1,
+                respecialises=None,
+                nodes=tuple(nodes),
+                inputs=(),
+                outputs=(),
+                runs=None,
+                kernels=(),
+                bytes_in=None,
+                bytes_out=None,
+                fallback=False,
+                rank=None,
+            )
         )
-        for index, group in enumerate(plan.groups)
-    )
     return _AsReport(
-        groups,
+        tuple(groups),
         tuple(
             _Outside(row.operator.op, _source(programs, plan, row.operator), None)
             for row in plan.outside

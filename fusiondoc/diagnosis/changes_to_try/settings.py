@@ -110,11 +110,10 @@ def without_gradients(file: ParsedFile) -> Iterator[Change]:
     edits: list[TextEdit] = []
     for statement in file.tree.body:
         if isinstance(statement, ast.Assign) and _names_inputs(statement):
-            flags = (
-                given.value
-                for given in walk(statement.value)
-                if _asks_for_gradients(given)
-            )
+            flags = []
+            for given in walk(statement.value):
+                if _asks_for_gradients(given):
+                    flags.append(given.value)
             edits += [file.replaced(flag, "False") for flag in flags]
     if edits:
         note = "for inference only; where gradients are recorded elsewhere, run it under torch.no_grad()"

@@ -125,9 +125,10 @@ def _at_boundary(
     boundary: Boundary, code: str, source: str, report: Report, copies: bool
 ) -> LayoutLine:
     moved = (boundary.bytes or 0) * boundary.count
-    ends = " and ".join(
-        end.group or end.op for end in (boundary.producer, boundary.consumer)
-    )
+    parts = []
+    for end in (boundary.producer, boundary.consumer):
+        parts.append(end.group or end.op)
+    ends = " and ".join(parts)
     why = boundary.cause.text if boundary.cause is not None else ""
     brings = f"{in_bytes(moved)} go through memory at {ends}: {why}"
     return LayoutLine(
@@ -142,9 +143,9 @@ def _boundaries(report: Report) -> Iterator[tuple[Boundary, str]]:
 
 
 def _groups(boundary: Boundary, report: Report) -> Iterable[Group]:
-    ends = (
-        report.group(end.group) for end in (boundary.producer, boundary.consumer)
-    )
+    ends = []
+    for end in (boundary.producer, boundary.consumer):
+        ends.append(report.group(end.group))
     return [group for group in ends if group is not None]
 
 

@@ -106,10 +106,9 @@ def with_kernel_times(
         for launched in unit.launched if on_gpu else ():
             if kernels.named(launched.name, unit.phase) == kernel:
                 times[kernel.id].append(launched.ms)
-    timed = (
-        _timed(one, times[one.id]) if times.get(one.id) else one
-        for one in report.kernels
-    )
+    timed = []
+    for one in report.kernels:
+        timed.append(_timed(one, times[one.id]) if times.get(one.id) else one)
     return replace(report, kernels=tuple(timed))
 
 
@@ -118,9 +117,9 @@ def _timed(kernel: Kernel, times: Sequence[float]) -> Kernel:
     ms = Spread(ordered[0], ordered[len(ordered) // 2], ordered[-1])
     if kernel.bytes_moved is None or ms.min <= 0:
         return replace(kernel, ms=ms)
-    rates = (
-        kernel.bytes_moved / (one * 1e6) for one in (ms.max, ms.median, ms.min)
-    )
+    rates = []
+    for one in (ms.max, ms.median, ms.min):
+        rates.append(kernel.bytes_moved / (one * 1e6))
     return replace(kernel, ms=ms, gb_per_s=Spread(*rates))
 
 

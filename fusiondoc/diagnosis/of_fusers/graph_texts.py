@@ -27,14 +27,15 @@ def with_graph_texts(report: Report, observed: Observed) -> Report:
             at,
         )
         if names and kernels[at].name in names:
-            dumps = tuple(
-                Dump(
-                    option,
-                    zlib.decompress(text).decode("utf-8"),
-                    kernels[at].evidence,
+            dumps = []
+            for option, text in graph.texts:
+                dumps.append(
+                    Dump(
+                        option,
+                        zlib.decompress(text).decode("utf-8"),
+                        kernels[at].evidence,
+                    )
                 )
-                for option, text in graph.texts
-            )
             kernels[at] = replace(kernels[at], dumps=(*kernels[at].dumps, *dumps))
             at += len(names)
     return replace(report, kernels=tuple(kernels))

@@ -102,13 +102,14 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
         moved = sum(sizes)
         if len(sizes) == len(several) and moved < LEAST_BYTES:
             continue  # a number that a later kernel reads: nothing to save
+        severity = None
+        if remedy is not None and remedy.nothing is not None:
+            severity = "note"
         yield finding(
             code,
             _message(several, moved),
             source=source,
-            severity="note"
-            if remedy is not None and remedy.nothing is not None
-            else None,
+            severity=severity,
             remedy=remedy,
             saves_bytes=moved or None,
         )

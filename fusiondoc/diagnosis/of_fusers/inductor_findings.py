@@ -75,9 +75,10 @@ def _for_break(row: GraphBreakRow) -> Remedy:
             "Move the code that breaks it out of the compiled function, or rewrite it so that Dynamo"
             " can trace it."
         )
-    hints = " ".join(
-        hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints
-    )
+    parts = []
+    for hint in row.hints:
+        parts.append(hint if hint.endswith((".", "!", "?")) else f"{hint}.")
+    hints = " ".join(parts)
     return Remedy(
         "Write this line so that the graph does not break;",
         f"torch's hints: {hints}",
@@ -142,15 +143,17 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
         costs = ""
         if moved:
             costs = f"; {in_bytes(moved)} go through memory to and from it"
+        if row.phase == "backward":
+            remedy = FORMULAS
+        else:
+            remedy = _for_call(code.code, row.op, code.remedy)
         yield finding(
             code.code,
             f"{row.op}{times} is a call in the {row.phase} pass{layers}: {row.reason.text}{costs}",
             source=row.user_source,
             evidence=row.evidence[:1],
             severity="note" if row.phase == "backward" else None,
-            remedy=FORMULAS
-            if row.phase == "backward"
-            else _for_call(code.code, row.op, code.remedy),
+            remedy=remedy,
             ops=(row.op,),
             rows=(row,),
             saves_bytes=moved or row.bytes_moved,

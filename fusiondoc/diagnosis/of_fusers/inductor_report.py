@@ -184,6 +184,9 @@ class CompiledRows:
         for _, node in members:
             for line in node.final.lines:
                 lines.append(line)
+        instances = []
+        for graph, node in members:
+            instances.append(Instance(layer_of(node), (), graph.graph.runs))
         return Group(
             id=id_,
             kind=key.kind,
@@ -201,10 +204,7 @@ class CompiledRows:
             fallback=False,
             rank=key.rank,
             evidence=self._evidence(lines),
-            instances=tuple(
-                Instance(layer_of(node), (), graph.graph.runs)
-                for graph, node in members
-            ),
+            instances=tuple(instances),
         )
 
     def _with_kernels(self, group: Group, kernels: Sequence[Kernel]) -> Group:
@@ -217,11 +217,10 @@ class CompiledRows:
                     known = graph.kernels.get(name or "")
                     of_instances.append((known,) if known is not None else ())
         ids = tuple(kernel.id for kernel in kernels if group.id in kernel.groups)
-        instances = tuple(
-            replace(one, kernels=of)
-            for one, of in zip(group.instances, of_instances)
-        )
-        return replace(group, kernels=ids, instances=instances)
+        instances = []
+        for one, of in zip(group.instances, of_instances):
+            instances.append(replace(one, kernels=of))
+        return replace(group, kernels=ids, instances=tuple(instances))
 
     # -- operators outside ----------------------------------------------------------------------------------
 
@@ -289,6 +288,10 @@ class CompiledRows:
         runs = graph.graph.runs
         moved = [moved_by(node) for node in nodes]
         found = _TRITON_NAME.match(kernel.name)
+        if moved and len(set(moved)) == 1:
+            bytes_moved = moved[0]
+        else:
+            bytes_moved = total(moved)
         return Kernel(
             id=id_,
             name=kernel.name,
@@ -308,9 +311,7 @@ class CompiledRows:
             ),
             rank=graph.graph.rank,
             scheduler=_SCHEDULERS.get(found[1]) if found is not None else None,
-            bytes_moved=moved[0]
-            if moved and len(set(moved)) == 1
-            else total(moved),
+            bytes_moved=bytes_moved,
         )
 
     # -- programs -------------------------------------------------------------------------------------------
@@ -326,6 +327,9 @@ class CompiledRows:
                     positions[node.index] = len(nodes)
                     nodes.append(self._program_node(graph, node))
             rank = graph.graph.rank
+            edges = []
+            for writer, reader in edges_of(graph.found):
+                edges.append((positions[writer], positions[reader]))
             yield Program(
                 id=f"P{number}",
                 phase=graph.graph.phase,
@@ -333,10 +337,7 @@ class CompiledRows:
                 iteration=None,
                 ranks=(rank,) if rank is not None else (),
                 nodes=tuple(nodes),
-                edges=tuple(
-                    (positions[writer], positions[reader])
-                    for writer, reader in edges_of(graph.found)
-                ),
+                edges=tuple(edges),
             )
 
     def _program_node(

@@ -246,11 +246,10 @@ def name_of(member: Member) -> str:
 
 
 def types_of(found: FinalGraph, buffers: Sequence[str]) -> tuple[str, ...]:
-    types = (
-        found.buffers[name].type
-        for name in dict.fromkeys(buffers)
-        if name in found.buffers
-    )
+    types = []
+    for name in dict.fromkeys(buffers):
+        if name in found.buffers:
+            types.append(found.buffers[name].type)
     return tuple(type_ for type_ in types if type_ is not None)
 
 

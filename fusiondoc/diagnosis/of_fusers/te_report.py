@@ -112,14 +112,16 @@ class _Rows:
             replace(one, kernels=tuple(k.id for k in kernels if one.id in k.groups))
             for one in groups
         ]
+        if report.frontend not in (None, TE.name):
+            frontend = report.frontend
+        else:
+            frontend = TORCHSCRIPT.name
         return replace(
             report,
             groups=(*report.groups, *groups),
             unfused=(*report.unfused, *self._unfused()),
             kernels=(*report.kernels, *kernels),
-            frontend=report.frontend
-            if report.frontend not in (None, TE.name)
-            else TORCHSCRIPT.name,
+            frontend=frontend,
             te=self._section(),
         )
 
@@ -154,6 +156,9 @@ class _Rows:
                     (one.fuser, one.phase, one.step.operators, one.step.kind)
                 ] = f"G{number}"
             runs = [self._runs(one) for one in members]
+            respecialises = None
+            if key.specialisation > 1:
+                respecialises = self._first_of(members[0])
             groups.append(
                 Group(
                     id=f"G{number}",
@@ -161,9 +166,7 @@ class _Rows:
                     name=members[0].step.kind,
                     phase=key.phase,
                     specialisation=key.specialisation,
-                    respecialises=self._first_of(members[0])
-                    if key.specialisation > 1
-                    else None,
+                    respecialises=respecialises,
                     nodes=key.nodes,
                     inputs=(),
                     outputs=(),
@@ -388,9 +391,11 @@ class _Rows:
         )
 
     def _step_of(self, entry: ProfiledOperator) -> PlannedOperator | None:
-        plan = next(
-            (one for one in self._records.plans if one.plan == entry.plan), None
-        )
+        plan = None
+        for one in self._records.plans:
+            if one.plan == entry.plan:
+                plan = one
+                break
         steps = (
             ()
             if plan is None
@@ -403,17 +408,18 @@ class _Rows:
     # -- the section ----------------------------------------------------------------------------------------
 
     def _section(self) -> TeReport:
-        fusers = tuple(
-            TeFuser(
-                self._layer(fuser),
-                tuple(
-                    TeOperator(one.kind, one.path, one.source)
-                    for one in self._pipelines[fuser].operators
-                ),
-                tuple(self._plan(plan) for plan in plans),
+        fusers = []
+        for fuser, plans in self._plans.items():
+            fusers.append(
+                TeFuser(
+                    self._layer(fuser),
+                    tuple(
+                        TeOperator(one.kind, one.path, one.source)
+                        for one in self._pipelines[fuser].operators
+                    ),
+                    tuple(self._plan(plan) for plan in plans),
+                )
             )
-            for fuser, plans in self._plans.items()
-        )
         splits = tuple(
             TeSplit(
                 part.kind or "?",
@@ -432,17 +438,18 @@ class _Rows:
             for one in listed
             if one.own
         )
-        passes = tuple(
-            TePass(one.recipe, one.training, one.fused, one.kernels, one.us)
-            for one in self._records.profiles
-        )
+        passes = []
+        for one in self._records.profiles:
+            passes.append(
+                TePass(one.recipe, one.training, one.fused, one.kernels, one.us)
+            )
         return TeReport(
             self._records.package.version,
             self.ran,
-            fusers,
+            tuple(fusers),
             splits,
             tuple(own),
-            passes,
+            tuple(passes),
         )
 
     def _plan(self, plan: RecordedPlan) -> TePlan:
@@ -479,15 +486,11 @@ class _Rows:
     def _profile(self, plan: RecordedPlan, fused: bool) -> Profile | None:
         """Return the profile of a pass with this plan; for a pass without fusion
         one with the same recipe and mode."""
-        recipe = next(
-            (
-                one.recipe
-                for one in self._records.profiles
-                if one.fused
-                and any(entry.plan == plan.plan for entry in one.entries)
-            ),
-            None,
-        )
+        recipe = None
+        for one in self._records.profiles:
+            if one.fused and any(entry.plan == plan.plan for entry in one.entries):
+                recipe = one.recipe
+                break
         for one in self._records.profiles:
             if (
                 one.fused == fused
@@ -530,13 +533,14 @@ def _time(
         apart = [_entry(alone, fuser, phase, one) for one in step.operators]
     known = [one for one in apart if one is not None and len(one.us) == 3]
     whole = bool(known) and len(known) == len(step.operators)
+    alone_kernels = None
+    if whole:
+        alone_kernels = sum(one.kernels_of_a_call for one in known)
     return TeTime(
         kernels=mine.kernels_of_a_call,
         copies=len(mine.kernels) - mine.kernels_of_a_call,
         us=mine.us[1],
-        alone_kernels=sum(one.kernels_of_a_call for one in known)
-        if whole
-        else None,
+        alone_kernels=alone_kernels,
         alone_us=round(sum(one.us[1] for one in known), 3) if whole else None,
     )
 

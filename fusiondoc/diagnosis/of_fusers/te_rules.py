@@ -128,10 +128,11 @@ class Planner:
                 continue
             skipped = sum(slot.beside for slot in rule.slots)
             made.extend(window[:skipped])
-            operands = tuple(
-                one for item in window[skipped:] for one in item.operands
-            )
-            made.append(_Taken(rule.fused, operands, True))
+            operands = []
+            for item in window[skipped:]:
+                for one in item.operands:
+                    operands.append(one)
+            made.append(_Taken(rule.fused, tuple(operands), True))
             at += len(window)
         return made
 

@@ -301,21 +301,24 @@ def run_facts(report: Report, context: Context) -> RunFacts:
     fuser = report.fuser.effective or report.fuser.requested
     types = list(_types(report))
     backward = _has_backward(report) or bool(options and options.backward)
+    if options is not None and live:
+        traced = options.trace
+    else:
+        traced = _traced(report, context.observed.traced)
+    project = None
+    if request is not None and request.cwd:
+        project = project_root(Path(request.cwd))
     return RunFacts(
         fuser=fuser,
         torch=_torch(report, context),
         gradients=_gradients(report, types, backward, live),
         backward=backward,
         frozen=report.target.frozen is not None if options is not None else None,
-        traced=options.trace
-        if options is not None and live
-        else _traced(report, context.observed.traced),
+        traced=traced,
         dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
         devices=frozenset(name for name in ("cpu", "cuda") if _is_on(name, types)),
         live=live,
-        project=project_root(Path(request.cwd))
-        if request is not None and request.cwd
-        else None,
+        project=project,
         last=_last(report, fuser),
         mixed_casts=casts_to_other_types(report),
         computed=_computed(report),
@@ -484,22 +487,22 @@ def _frontend_of_row(row: Unfused) -> Frontend:
 
 def _with_rows(report: Report, frontend: Frontend) -> Report:
     """Return the report with only the rows of that frontend."""
-    groups = tuple(
-        group
-        for group in report.groups
-        if frontend_of_group(group.kind) is frontend
-    )
-    unfused = tuple(
-        row for row in report.unfused if _frontend_of_row(row) is frontend
-    )
+    groups = []
+    for group in report.groups:
+        if frontend_of_group(group.kind) is frontend:
+            groups.append(group)
+    unfused = []
+    for row in report.unfused:
+        if _frontend_of_row(row) is frontend:
+            unfused.append(row)
     others = frozenset(one.id for one in report.groups) - {one.id for one in groups}
     other_rows = frozenset(row.index for row in report.unfused) - {
         row.index for row in unfused
     }
     made = replace(
         report,
-        groups=groups,
-        unfused=unfused,
+        groups=tuple(groups),
+        unfused=tuple(unfused),
         kernels=tuple(
             one for one in report.kernels if not others.intersection(one.groups)
         ),

@@ -41,9 +41,10 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     if context.request is None or not context.request.merged:
         return
     values = context.request.environment_set
-    shown = "; ".join(
-        f"{name}={values.get(name, '')}" for name in context.request.merged
-    )
+    parts = []
+    for name in context.request.merged:
+        parts.append(f"{name}={values.get(name, '')}")
+    shown = "; ".join(parts)
     yield finding(
         "FD004",
         f"Variables that were set already were merged with what fusiondoc needs: {shown}",

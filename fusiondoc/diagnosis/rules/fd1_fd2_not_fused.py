@@ -287,14 +287,16 @@ def _no_region(ends: _Ends, row: Unfused, report: Report) -> Finding:
     why = f": {ends.text}" if ends.text else ""
     step = _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS
     changeable = bool(ends.in_place) or _may_be_written_otherwise(ends, report)
+    if changeable:
+        remedy = Remedy(step, _IN_INFERENCE)
+    else:
+        remedy = nothing(_NO_OTHER_WAY, _IN_INFERENCE)
     return finding(
         "FD102",
         f"{_NO_REGION}{why}",
         source=row.user_source,
         evidence=row.evidence[:3],
-        remedy=Remedy(step, _IN_INFERENCE)
-        if changeable
-        else nothing(_NO_OTHER_WAY, _IN_INFERENCE),
+        remedy=remedy,
         severity=None if changeable else "note",
     )
 
@@ -365,9 +367,10 @@ class _Ends:
 
 
 def _most_common(counted: Counter[str]) -> str:
-    return ", ".join(
-        f"{op} ({count(times, 'time')})" for op, times in counted.most_common(3)
-    )
+    parts = []
+    for op, times in counted.most_common(3):
+        parts.append(f"{op} ({count(times, 'time')})")
+    return ", ".join(parts)
 
 
 def _ends(report: Report) -> _Ends:
@@ -488,15 +491,17 @@ def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
     else:
         effect = f"is not fused{f' in {row.phase}' if row.phase else ''}"
     message = f"{row.op}{times} {effect}{where}: {row.reason.text}"
+    if something and (changeable or (row.reason.stated and _taken(row, run))):
+        severity = "warning"
+    else:
+        severity = "note"
     return finding(
         code.code,
         message,
         source=next(iter(row.users_lines), None),
         evidence=row.evidence,
         remedy=advice.remedy,
-        severity="warning"
-        if something and (changeable or (row.reason.stated and _taken(row, run)))
-        else "note",
+        severity=severity,
         saves_bytes=row.bytes_moved if code.loss is Loss.RESULT else None,
         keeps_out=row.keeps_out,
         recipe=advice.recipe.words if advice.recipe is not None else None,

@@ -62,10 +62,11 @@ def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Find
     text = error.message if error is not None else ""
     line = failing_line(text)
     group = _group(report, context, fault, line)
-    alone = next(
-        (one for one in fault.alone if group is not None and one.group == group.id),
-        None,
-    )
+    alone = None
+    for one in fault.alone:
+        if group is not None and one.group == group.id:
+            alone = one
+            break
     without = "without the fuser the same run ends without an error"
     if fault.unfused is None:
         without = "the same pass runs in eager without an error (--verify)"
@@ -289,11 +290,10 @@ def _out_of_place(report: Report, message: str) -> Remedy | None:
             "it changes the result of a differentiable graph, which TorchScript refuses while gradients are"
             " recorded, and eager mode does not.",
         )
-    rows = (
-        row
-        for row in report.unfused
-        if is_in_place(row.op) and row.phase != "backward"
-    )
+    rows = []
+    for row in report.unfused:
+        if is_in_place(row.op) and row.phase != "backward":
+            rows.append(row)
     lines = dict.fromkeys(
         line for row in rows for line in row.users_lines if not in_package(line)
     )

@@ -254,14 +254,18 @@ def cut_off(report: Report, context: Context) -> Iterable[Finding]:
                 f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong"
             )
     if parts:
+        if number:
+            remedy = (
+                "Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
+                " run.%t.log), and read that folder."
+            )
+        else:
+            remedy = "Keep the whole output of the run (both streams, from its start to its end)."
         yield finding(
             "FD902",
             "; ".join(parts),
             evidence=context.observed.torn_lines,
-            remedy="Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
-            " run.%t.log), and read that folder."
-            if number
-            else "Keep the whole output of the run (both streams, from its start to its end).",
+            remedy=remedy,
         )
 
 

@@ -32,10 +32,10 @@ def out_of_region(detail: OutOfRegion) -> str:
 
 def alone_in_region(detail: AloneInRegion) -> str:
     alone = "torch differentiates regions of at least two operators, and this one has no neighbour"
-    ends = "; ".join(
-        f"{at(end.operator)} {end.side} it {gap_words(end.gap)}"
-        for end in detail.ends
-    )
+    parts = []
+    for end in detail.ends:
+        parts.append(f"{at(end.operator)} {end.side} it {gap_words(end.gap)}")
+    ends = "; ".join(parts)
     if detail.detour is not None:
         ends = _region_detour(detail.detour)
     if detail.container is not None:

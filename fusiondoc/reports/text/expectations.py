@@ -96,15 +96,18 @@ def doubts(report: Report) -> list[str]:
     """Return the problems of the run or its log as a whole, which may be why
     expectations hold or are broken."""
     shown = {one.code for one in report.expectations}
-    sentences = (
-        f"{finding.severity} {finding.code}: {with_short_positions(finding.message)}"
-        + _what_to_change(finding)
-        for finding in report.findings
-        if finding.severity != "note"
-        and finding.code[:3] in ("FD0", "FD1", "FD9")
-        and not finding.ops
-        if finding.code not in shown
-    )
+    sentences = []
+    for finding in report.findings:
+        if (
+            finding.severity != "note"
+            and finding.code[:3] in ("FD0", "FD1", "FD9")
+            and not finding.ops
+            and finding.code not in shown
+        ):
+            sentences.append(
+                f"{finding.severity} {finding.code}: {with_short_positions(finding.message)}"
+                + _what_to_change(finding)
+            )
     return list(dict.fromkeys(sentences))
 
 

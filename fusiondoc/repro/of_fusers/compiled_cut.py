@@ -256,9 +256,10 @@ def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
 
 def _numbers(text: str, hints: dict[str, int]) -> tuple[int, ...] | None:
     numbers = [size_of(part, hints) for part in text.split(",") if part.strip()]
-    known = tuple(
-        number for number in numbers if number is not None and number >= 0
-    )
+    known = []
+    for number in numbers:
+        if number is not None and number >= 0:
+            known.append(number)
     if len(known) == len(numbers):
-        return known
+        return tuple(known)
     return None
