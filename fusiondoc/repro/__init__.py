@@ -185,7 +185,9 @@ def _wanted(step: ReproStep, index: int) -> object:
     """The value that an argument of a step should have; None if that is not
     known."""
     row = BY_NAME.get(step.kind)
-    return None if row is None else row.samples.get(index)
+    if row is None:
+        return None
+    return row.samples.get(index)
 
 
 _PLAIN: dict[str, object] = {

@@ -482,20 +482,17 @@ def share_reduction(writer: ComputingNode, reader: ComputingNode) -> bool:
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
     """Return how the two nodes access their shared buffers: by torch's comparison,
     else by index expressions that differ."""
-    found = [
-        SharedAccess(buffer, difference_of(text), text)
-        for buffer, text in refusal.why_not_shared
-    ]
+    found = []
+    for buffer, text in refusal.why_not_shared:
+        found.append(SharedAccess(buffer, difference_of(text), text))
     if not found:
-        compared = [
-            (buffer, difference_between(*indices))
-            for buffer, indices in _indices(pair)
-        ]
-        found = [
-            SharedAccess(buffer, one)
-            for buffer, one in compared
-            if one is not AccessDifference.UNKNOWN
-        ]
+        compared = []
+        for buffer, indices in _indices(pair):
+            compared.append((buffer, difference_between(*indices)))
+        found = []
+        for buffer, one in compared:
+            if one is not AccessDifference.UNKNOWN:
+                found.append(SharedAccess(buffer, one))
     return _by_operators(pair, _without_common_elements(pair, found))
 
 
@@ -505,12 +502,13 @@ def _without_common_elements(
     """Return the accesses, with those to disjoint parts of a buffer marked as
     such."""
     apart = set(_read_apart(pair))
-    return [
-        replace(access, difference=AccessDifference.DISJOINT)
-        if access.buffer in apart
-        else access
-        for access in found
-    ]
+    accesses = []
+    for access in found:
+        if access.buffer in apart:
+            accesses.append(replace(access, difference=AccessDifference.DISJOINT))
+        else:
+            accesses.append(access)
+    return accesses
 
 
 def _read_apart(pair: _Pair) -> Iterator[str]:
