@@ -43,8 +43,8 @@ def in_all_calls(
 
 def _holds(outer: Rewritten, edits: Iterable[TextEdit]) -> bool:
     """Whether a rewrite replaces text that one of the edits changes."""
-    return any(
-        one != edit and is_within(edit, one.start, one.end)
-        for one in outer.edits
-        for edit in edits
-    )
+    for one in outer.edits:
+        for edit in edits:
+            if one != edit and is_within(edit, one.start, one.end):
+                return True
+    return False

@@ -217,10 +217,11 @@ def with_free_name(
 
 
 def _reads(after: str, name: str) -> int:
-    return sum(
-        isinstance(node, ast.Name) and node.id == name
-        for node in ast.walk(parse_expression(after))
-    )
+    total = 0
+    for node in ast.walk(parse_expression(after)):
+        if isinstance(node, ast.Name) and node.id == name:
+            total += 1
+    return total
 
 
 def _replaced(

@@ -450,9 +450,11 @@ def _sections(
     from fusiondoc.expectations.renamed_target import sections_for
 
     if only:
-        return [
-            section for section in expectations.sections if section.name in only
-        ]
+        chosen = []
+        for section in expectations.sections:
+            if section.name in only:
+                chosen.append(section)
+        return chosen
     sections = sections_for(expectations, report)
     if sections:
         return sections

@@ -132,9 +132,11 @@ class _Left:
         self._phases = {item.group.phase for item in (*cluster.a, *cluster.b)}
         self._spans = _spans(cluster.b)
         self._ops = {node.op for node in nodes}
-        self._without_line = {
-            node.op for node in nodes if not node.position.aligned
-        }
+        without_line = set()
+        for node in nodes:
+            if not node.position.aligned:
+                without_line.add(node.op)
+        self._without_line = without_line
         """Operators without a line, or on a line that only one side has: only their
         names are known."""
         self._at: set[tuple[str, Token | None]] = set()

@@ -108,11 +108,11 @@ class _Regions:
 
     def __init__(self, flow: Flow) -> None:
         self._nodes = flow.nodes
-        self._writers = [
-            node.index
-            for node in flow.nodes
-            if is_in_place(node.op) and _writes_of_module(node)
-        ]
+        writers = []
+        for node in flow.nodes:
+            if is_in_place(node.op) and _writes_of_module(node):
+                writers.append(node.index)
+        self._writers = writers
         """Indexes of the nodes that change an attribute or argument in place."""
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in flow.nodes]

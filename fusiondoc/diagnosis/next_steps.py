@@ -266,11 +266,14 @@ def _folds(one: Rated, report: Report) -> bool:
 def _behind_convolutions(report: Report) -> bool:
     """True if a batch norm reads the result of a convolution: freezing folds the
     two into one."""
-    return any(
-        "batch_norm" in program.nodes[b].op and "conv" in program.nodes[a].op
-        for program in report.programs
-        for a, b in program.edges
-    )
+    for program in report.programs:
+        for a, b in program.edges:
+            if (
+                "batch_norm" in program.nodes[b].op
+                and "conv" in program.nodes[a].op
+            ):
+                return True
+    return False
 
 
 def _with_batch_norm(groups: Sequence[WouldBeGroup]) -> bool:

@@ -263,4 +263,8 @@ def _can_run(fuser: str, report: Report, options: Options) -> bool:
 
 
 def _is_on_gpu(report: Report) -> bool:
-    return any("cuda" in text for group in report.groups for text in group.inputs)
+    for group in report.groups:
+        for text in group.inputs:
+            if "cuda" in text:
+                return True
+    return False

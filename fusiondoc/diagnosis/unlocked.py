@@ -569,9 +569,11 @@ class Plans:
         for index in members:
             if plan.rows[index] in changed & self._joins:
                 joined.append(index)
-        return sum(
-            plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS for index in joined
-        )
+        total = 0
+        for index in joined:
+            if plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS:
+                total += 1
+        return total
 
     def _is_pulled_in(self, graph: PlanGraph, index: int) -> bool:
         """True if no group begins with it. A part of a group that several nodes

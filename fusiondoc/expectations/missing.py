@@ -245,7 +245,11 @@ class _Here:
         near = self.next_to[self.side]
         if isinstance(here, Group):
             return here.id in near
-        return any(here is row for rows in near.values() for row in rows)
+        for rows in near.values():
+            for row in rows:
+                if here is row:
+                    return True
+        return False
 
 
 def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:

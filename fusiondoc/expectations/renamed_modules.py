@@ -148,11 +148,11 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
     without a pattern, of the outermost modules."""
     pattern, depth = ".".join(above), len(above)
     inside = [layer for layer in layers if not above or is_in_layer(layer, pattern)]
-    return list(
-        dict.fromkeys(
-            layer.split(".")[depth] for layer in inside if layer.count(".") >= depth
-        )
-    )
+    names: dict[str, None] = {}
+    for layer in inside:
+        if layer.count(".") >= depth:
+            names[layer.split(".")[depth]] = None
+    return list(names)
 
 
 def _holds(

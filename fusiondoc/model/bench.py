@@ -392,9 +392,10 @@ class Suite:
 
     def interpreters(self) -> list[str]:
         """Return the interpreters, in the order of the command line."""
-        return list(
-            dict.fromkeys(variant.interpreter for _, variant in self.variants())
-        )
+        interpreters: dict[str, None] = {}
+        for _, variant in self.variants():
+            interpreters[variant.interpreter] = None
+        return list(interpreters)
 
     def variants(self) -> Iterator[tuple[SuiteCase, BenchVariant]]:
         """Every variant of every case."""

@@ -150,8 +150,8 @@ class CompiledReport:
     def counted_again(self, groups: AbstractSet[str]) -> int:
         """Return how often these groups (their ids) compute an operator again that
         another one of them counts already."""
-        return sum(
-            row.times - 1
-            for row in self.computed_again
-            if groups >= set(row.groups)
-        )
+        total = 0
+        for row in self.computed_again:
+            if groups >= set(row.groups):
+                total += row.times - 1
+        return total

@@ -130,13 +130,11 @@ class Group:
     @property
     def layers(self) -> tuple[str, ...]:
         """The layers of its instances, each once."""
-        return tuple(
-            dict.fromkeys(
-                instance.layer
-                for instance in self.instances
-                if instance.layer is not None
-            )
-        )
+        layers: dict[str, None] = {}
+        for instance in self.instances:
+            if instance.layer is not None:
+                layers[instance.layer] = None
+        return tuple(layers)
 
     @property
     def count(self) -> int:

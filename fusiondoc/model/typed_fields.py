@@ -234,10 +234,10 @@ def _damaged() -> Any:
 def as_json(value: Any) -> Any:
     """Return a record as JSON values: the inverse of ``read_object``."""
     if is_dataclass(value):
-        return {
-            field.name: as_json(getattr(value, field.name))
-            for field in fields(value)
-        }
+        written = {}
+        for field in fields(value):
+            written[field.name] = as_json(getattr(value, field.name))
+        return written
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (tuple, list)):

@@ -631,8 +631,8 @@ def _size(model: Any) -> int:
     """Bytes of a module's parameters and buffers on a GPU."""
     buffers = getattr(model, "buffers", None)
     tensors = parameters_of(model) + (list(buffers()) if callable(buffers) else [])
-    return sum(
-        tensor.numel() * tensor.element_size()
-        for tensor in tensors
-        if tensor.is_cuda
-    )
+    total = 0
+    for tensor in tensors:
+        if tensor.is_cuda:
+            total += tensor.numel() * tensor.element_size()
+    return total

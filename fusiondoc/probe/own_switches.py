@@ -26,10 +26,10 @@ class OwnSwitches:
         self._fusers = self._now()
 
     def _now(self) -> dict[str, str]:
-        return {
-            device: fuser_by(self._switches, device, self._llvm)
-            for device in DEVICES
-        }
+        fusers = {}
+        for device in DEVICES:
+            fusers[device] = fuser_by(self._switches, device, self._llvm)
+        return fusers
 
     def note(self, setter: str, value: Any) -> None:
         """The program called ``torch._C.SETTER(value)``."""

@@ -88,11 +88,11 @@ MOST_DETAILS = 300_000
 
 
 def _rows(sections: Sequence[Section]) -> int:
-    return sum(
-        len(getattr(block, "rows", ()))
-        for section in sections
-        for block in section.blocks
-    )
+    total = 0
+    for section in sections:
+        for block in section.blocks:
+            total += len(getattr(block, "rows", ()))
+    return total
 
 
 AT_ONCE = 200

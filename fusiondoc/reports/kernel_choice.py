@@ -172,9 +172,11 @@ def narrowed(
 
 def available(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     """Return the names of the texts that these kernels have."""
-    return tuple(
-        dict.fromkeys(dump.option for kernel in kernels for dump in texts(kernel))
-    )
+    options: dict[str, None] = {}
+    for kernel in kernels:
+        for dump in texts(kernel):
+            options[dump.option] = None
+    return tuple(options)
 
 
 def _named(kernel: Kernel, name: str) -> bool:

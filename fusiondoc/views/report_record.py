@@ -231,9 +231,11 @@ def _quoted_files(report: Report) -> list[str]:
         *report.findings,
         *report.fallbacks,
     )
-    return list(
-        dict.fromkeys(evidence.file for row in rows for evidence in row.evidence)
-    )
+    quoted_files: dict[str, None] = {}
+    for row in rows:
+        for evidence in row.evidence:
+            quoted_files[evidence.file] = None
+    return list(quoted_files)
 
 
 def _took(report: Report) -> tuple[str, ...]:

@@ -182,13 +182,11 @@ def grids(suite: Suite) -> Iterator[Section]:
 
 
 def _phases(suite: Suite) -> list[str]:
-    return list(
-        dict.fromkeys(
-            phase.phase
-            for _, variant in suite.variants()
-            for phase in variant.phases
-        )
-    )
+    phases: dict[str, None] = {}
+    for _, variant in suite.variants():
+        for phase in variant.phases:
+            phases[phase.phase] = None
+    return list(phases)
 
 
 def _grid(

@@ -463,10 +463,10 @@ class _Turns:
                 )
 
     def _rounds_before(self) -> int:
-        return sum(
-            self._request.rounds_of(number, self.processes)
-            for number in range(self._number)
-        )
+        total = 0
+        for number in range(self._number):
+            total += self._request.rounds_of(number, self.processes)
+        return total
 
     def _say(self, doing: str, done: int) -> None:
         before = self._number * len(self._starts) + self._rounds_before()

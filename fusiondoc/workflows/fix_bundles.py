@@ -65,23 +65,29 @@ class ChangeBundle:
     @property
     def edits(self) -> tuple[TextEdit, ...]:
         """All edits of its changes, without duplicates."""
-        return tuple(
-            dict.fromkeys(edit for one in self.changes for edit in one.edits)
-        )
+        edits: dict[TextEdit, None] = {}
+        for one in self.changes:
+            for edit in one.edits:
+                edits[edit] = None
+        return tuple(edits)
 
     @property
     def where(self) -> tuple[str, ...]:
         """``file:line`` of each changed line, without duplicates."""
-        return tuple(
-            dict.fromkeys(line for one in self.changes for line in one.where)
-        )
+        lines: dict[str, None] = {}
+        for one in self.changes:
+            for line in one.where:
+                lines[line] = None
+        return tuple(lines)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes of all changes, without duplicates."""
-        return tuple(
-            dict.fromkeys(one.note for one in self.changes if one.note is not None)
-        )
+        notes: dict[str, None] = {}
+        for one in self.changes:
+            if one.note is not None:
+                notes[one.note] = None
+        return tuple(notes)
 
     @property
     def setting(self) -> Setting:
@@ -210,11 +216,11 @@ def alters_signature(program: UserProgram, one: Change) -> bool:
     """True if a change touches the parameters or returned values of a function: a
     call of the function that no run executes may fail then."""
     files = {file.source.path: file for file in program.files}
-    return any(
-        edit.start < end and start < edit.end
-        for edit in one.edits
-        for start, end in files[edit.path].signatures
-    )
+    for edit in one.edits:
+        for start, end in files[edit.path].signatures:
+            if edit.start < end and start < edit.end:
+                return True
+    return False
 
 
 def bundles(every: Iterable[Change]) -> list[ChangeBundle]:

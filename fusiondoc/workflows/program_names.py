@@ -158,7 +158,11 @@ def names_in(text: str | bytes) -> ProgramNames:
 def _of_all(
     nodes: Iterable[ast.AST], names: Callable[[ast.AST], Iterator[_Name]]
 ) -> tuple[_Name, ...]:
-    return tuple(dict.fromkeys(name for node in nodes for name in names(node)))
+    found: dict[_Name, None] = {}
+    for node in nodes:
+        for name in names(node):
+            found[name] = None
+    return tuple(found)
 
 
 def _first_unknown(nodes: Sequence[ast.AST]) -> str | None:

@@ -262,12 +262,13 @@ class Holdings:
                 sum(together[phase].get(node, 0) for phase in phases) // number
                 for node, number in needed.items()
             )
-        return sum(
-            count
-            * min(counts.get(node, 0) // number for node, number in needed.items())
-            for phase, counts, count in self._groups[plan.digest]
-            if _may_be(phase, track.phase)
-        )
+        total = 0
+        for phase, counts, count in self._groups[plan.digest]:
+            if _may_be(phase, track.phase):
+                total += count * min(
+                    counts.get(node, 0) // number for node, number in needed.items()
+                )
+        return total
 
 
 def _may_be(phase: str | None, other: str | None) -> bool:

@@ -130,9 +130,11 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
 def helpful(hints: Sequence[str]) -> tuple[str, ...]:
     """Return torch's hints, each once, without those that only advise a report to
     torch."""
-    return tuple(
-        hint for hint in dict.fromkeys(hints) if not _REPORT_IT.search(hint)
-    )
+    kept = []
+    for hint in dict.fromkeys(hints):
+        if not _REPORT_IT.search(hint):
+            kept.append(hint)
+    return tuple(kept)
 
 
 _REPORT_IT = re.compile(

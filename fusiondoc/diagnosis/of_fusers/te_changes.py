@@ -209,7 +209,11 @@ _SUGGESTED_FOR: Mapping[
 
 def _ran_under_a_recipe(report: Report) -> bool:
     fusers = report.te.fusers if report.te is not None else ()
-    return any(plan.recipe is not None for fuser in fusers for plan in fuser.plans)
+    for fuser in fusers:
+        for plan in fuser.plans:
+            if plan.recipe is not None:
+                return True
+    return False
 
 
 def _is_program(context: Context) -> bool:

@@ -113,9 +113,11 @@ class Planner:
     @property
     def planned(self) -> list[tuple[str, tuple[int, ...]]]:
         """(class, numbers of basic operators) of each fused operator."""
-        return [
-            (one.kind, one.indexes) for one in self._items if one.fused and one.kind
-        ]
+        planned = []
+        for one in self._items:
+            if one.fused and one.kind:
+                planned.append((one.kind, one.indexes))
+        return planned
 
     def _applied(self, rule: FusedOperatorRule) -> list[_Taken]:
         made: list[_Taken] = []
