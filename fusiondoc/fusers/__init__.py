@@ -67,20 +67,20 @@ def facts_of(name: str | None) -> Fuser:
 def group_nodes() -> dict[str, str]:
     """Kind of a node that holds a fusion group (``prim::CudaFusionGroup``) ->
     ``Group.kind``."""
-    return {
-        node: kind
-        for fuser in FUSERS.values()
-        for node, kind in fuser.nodes.items()
-    }
+    nodes = {}
+    for fuser in FUSERS.values():
+        for node, kind in fuser.nodes.items():
+            nodes[node] = kind
+    return nodes
 
 
 def plan_headers() -> tuple[str, ...]:
     """Headers of the plans that fusion passes leave."""
-    return tuple(
-        fuser.log.plan_header
-        for fuser in FUSERS.values()
-        if fuser.log.plan_header is not None
-    )
+    headers = []
+    for fuser in FUSERS.values():
+        if fuser.log.plan_header is not None:
+            headers.append(fuser.log.plan_header)
+    return tuple(headers)
 
 
 def inner_graphs() -> frozenset[str]:
@@ -92,22 +92,21 @@ def inner_graphs() -> frozenset[str]:
 @cache
 def views_of_any() -> frozenset[str]:
     """Views for which at least one fuser has a stand-in in its groups."""
-    return frozenset(
-        view
-        for fuser in FUSERS.values()
-        for view in fuser.operators.stand_ins.values()
-    )
+    views: set[str] = set()
+    for fuser in FUSERS.values():
+        views.update(fuser.operators.stand_ins.values())
+    return frozenset(views)
 
 
 @cache
 def stand_ins() -> dict[str, str]:
     """Operators that fusion passes put into groups in the place of views -> these
     views. They cannot run outside groups."""
-    return {
-        node: view
-        for fuser in FUSERS.values()
-        for node, view in fuser.operators.stand_ins.items()
-    }
+    views = {}
+    for fuser in FUSERS.values():
+        for node, view in fuser.operators.stand_ins.items():
+            views[node] = view
+    return views
 
 
 @cache
@@ -145,11 +144,10 @@ def by_constant_dimension() -> frozenset[str]:
 
 def operators_of_knobs() -> dict[str, frozenset[str]]:
     """Knob -> the operators that a fuser takes only with it."""
-    knobs = (
-        fuser.operators.with_knob
-        for fuser in FUSERS.values()
-        if fuser.operators.with_knob is not None
-    )
+    knobs = []
+    for fuser in FUSERS.values():
+        if fuser.operators.with_knob is not None:
+            knobs.append(fuser.operators.with_knob)
     return {knob.knob: knob.operators for knob in knobs}
 
 
@@ -157,11 +155,11 @@ def knob_for(op: str) -> str:
     """The knobs without which some fusers do not take an operator: "the knob
     nnc_reductions under NNC"."""
     rows = ((fuser.operators.with_knob, fuser.title) for fuser in FUSERS.values())
-    return " or ".join(
-        f"the knob {row.knob} under {title}"
-        for row, title in rows
-        if row and op in row.operators
-    )
+    parts = []
+    for row, title in rows:
+        if row and op in row.operators:
+            parts.append(f"the knob {row.knob} under {title}")
+    return " or ".join(parts)
 
 
 def taken_by_default(op: str) -> bool:
@@ -173,43 +171,52 @@ def taken_by_default(op: str) -> bool:
 
 def stdout_marks() -> tuple[bytes, ...]:
     """Starts of the lines that libraries of fusers print to stdout."""
-    return tuple(
-        mark for fuser in FUSERS.values() for mark in fuser.log.stdout_marks
-    )
+    marks: list[bytes] = []
+    for fuser in FUSERS.values():
+        marks.extend(fuser.log.stdout_marks)
+    return tuple(marks)
 
 
 def signs() -> tuple[bytes, ...]:
     """Parts of lines; each line of a fuser's dumps contains one."""
-    return tuple(sign for fuser in FUSERS.values() for sign in fuser.log.signs)
+    found: list[bytes] = []
+    for fuser in FUSERS.values():
+        found.extend(fuser.log.signs)
+    return tuple(found)
 
 
 def dump_kinds() -> tuple[DumpKind, ...]:
     """The dumps of fusers that carry text."""
-    return tuple(kind for fuser in FUSERS.values() for kind in fuser.log.dump_kinds)
+    kinds: list[DumpKind] = []
+    for fuser in FUSERS.values():
+        kinds.extend(fuser.log.dump_kinds)
+    return tuple(kinds)
 
 
 def kernel_names() -> tuple[str, ...]:
     """Regular expressions for names in the code of kernels that end in a
     counter."""
-    return tuple(
-        name for fuser in FUSERS.values() for name in fuser.log.kernel_names
-    )
+    names: list[str] = []
+    for fuser in FUSERS.values():
+        names.extend(fuser.log.kernel_names)
+    return tuple(names)
 
 
 def pass_files() -> tuple[str, ...]:
     """Files of torch in which fusion passes print messages."""
-    return tuple(
-        fuser.log.pass_file
-        for fuser in FUSERS.values()
-        if fuser.log.pass_file is not None
-    )
+    files = []
+    for fuser in FUSERS.values():
+        if fuser.log.pass_file is not None:
+            files.append(fuser.log.pass_file)
+    return tuple(files)
 
 
 def variables_set() -> tuple[str, ...]:
     """Environment variables of fusers that fusiondoc sets."""
-    return tuple(
-        name for fuser in FUSERS.values() for name in fuser.switches.variables_set
-    )
+    names: list[str] = []
+    for fuser in FUSERS.values():
+        names.extend(fuser.switches.variables_set)
+    return tuple(names)
 
 
 def fuser_of_dumps() -> Fuser:
@@ -223,11 +230,11 @@ def fuser_of_dumps() -> Fuser:
 
 def calls_off() -> str:
     """The calls with which programs switch fusers off."""
-    return " or ".join(
-        fuser.switches.off_by_call
-        for fuser in FUSERS.values()
-        if fuser.switches.off_by_call is not None
-    )
+    parts = []
+    for fuser in FUSERS.values():
+        if fuser.switches.off_by_call is not None:
+            parts.append(fuser.switches.off_by_call)
+    return " or ".join(parts)
 
 
 def titles(holds: Callable[[Fuser], object]) -> str:
@@ -258,15 +265,14 @@ def how_to_leave_out(fuser: str | None) -> str:
         return f"--knob {switches.knob_to_leave_out}"
     if switches.variable_to_leave_out is not None:
         return f"{switches.variable_to_leave_out}=OPERATOR in the environment"
-    known = [
-        other
-        for other in FUSERS.values()
-        if other.switches.knob_to_leave_out is not None
-    ]
-    return ", ".join(
-        f"{other.title}: --knob {other.switches.knob_to_leave_out}"
-        for other in known
-    )
+    known = []
+    for other in FUSERS.values():
+        if other.switches.knob_to_leave_out is not None:
+            known.append(other)
+    parts = []
+    for other in known:
+        parts.append(f"{other.title}: --knob {other.switches.knob_to_leave_out}")
+    return ", ".join(parts)
 
 
 def choices() -> tuple[str, ...]:
@@ -280,7 +286,11 @@ def choices() -> tuple[str, ...]:
 def own_dumps() -> tuple[str, ...]:
     """Dumps of TorchScript's fusers that are no options of a variable."""
     fusers = (fuser for fuser in FUSERS.values() if fuser.of_torchscript)
-    return tuple(dump.name for fuser in fusers for dump in fuser.catalogue.dumps)
+    dumps = []
+    for fuser in fusers:
+        for dump in fuser.catalogue.dumps:
+            dumps.append(dump.name)
+    return tuple(dumps)
 
 
 def of_torchscript() -> tuple[str, ...]:
@@ -385,27 +395,28 @@ def is_switched_by_package(*names: str | None) -> bool:
 def fusers_of_frontends() -> tuple[str, ...]:
     """``FuserState.effective`` of the fusers that belong to frontends and are no
     entries of ``FUSERS``."""
-    own = (
-        frontend.fuser
-        for frontend in FRONTENDS.values()
-        if frontend.fuser_title is not None
-    )
+    own = []
+    for frontend in FRONTENDS.values():
+        if frontend.fuser_title is not None:
+            own.append(frontend.fuser)
     return tuple(name for name in own if name is not None)
 
 
 def bench_variants() -> tuple[str, ...]:
     """Variants of a bench that go through a frontend before TorchScript, in the
     order of the table."""
-    return tuple(
-        name for frontend in FRONTENDS.values() for name in frontend.variants
-    )
+    variants: list[str] = []
+    for frontend in FRONTENDS.values():
+        variants.extend(frontend.variants)
+    return tuple(variants)
 
 
 def recipes() -> tuple[str, ...]:
     """The values of ``--recipe``."""
-    return tuple(
-        recipe for frontend in FRONTENDS.values() for recipe in frontend.recipes
-    )
+    known: list[str] = []
+    for frontend in FRONTENDS.values():
+        known.extend(frontend.recipes)
+    return tuple(known)
 
 
 COMPILE_MODES = (
@@ -438,7 +449,9 @@ def takers(effective: str | None, beside: Frontend | None) -> str:
         if frontend.fuser == effective and effective in fusers_of_frontends():
             return frontend.title
     name = fuser_title(effective) if effective in FUSERS else "the fuser"
-    return f"{name} and {beside.title}" if beside is not None else name
+    if beside is None:
+        return name
+    return f"{name} and {beside.title}"
 
 
 @cache
@@ -452,9 +465,11 @@ def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
     """The fusers that can take the operator into a group; with a version of torch,
     only those with a rule in that version."""
     version = version_pair(torch) if torch is not None else None
-    return frozenset(
-        fuser.name for fuser in FUSERS.values() if _takes(fuser, op, version)
-    )
+    names = set()
+    for fuser in FUSERS.values():
+        if _takes(fuser, op, version):
+            names.add(fuser.name)
+    return frozenset(names)
 
 
 def _takes(fuser: Fuser, op: str, version: tuple[int, int] | None) -> bool:

@@ -55,11 +55,11 @@ class Fuser:
     @property
     def pass_headers(self) -> tuple[str, ...]:
         """Headers of the graphs that its pass prints."""
-        return tuple(
-            header
-            for header in (self.log.pass_start, self.log.plan_header)
-            if header is not None
-        )
+        pass_headers = []
+        for header in (self.log.pass_start, self.log.plan_header):
+            if header is not None:
+                pass_headers.append(header)
+        return tuple(pass_headers)
 
     @property
     def nodes(self) -> dict[str, str]:

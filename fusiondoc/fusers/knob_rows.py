@@ -40,7 +40,9 @@ class Span(NamedTuple):
         first, last = (
             ".".join(map(str, version)) for version in (self.first, self.last)
         )
-        return first if first == last else f"{first} to {last}"
+        if first == last:
+            return first
+        return f"{first} to {last}"
 
 
 def span(text: str) -> Span:
@@ -86,9 +88,11 @@ class Knob(NamedTuple):
     @property
     def in_python(self) -> tuple[str, ...]:
         """The full names in torch of its setter and getter."""
-        return tuple(
-            f"{self.owner}.{name}" for name in (self.setter, self.getter) if name
-        )
+        names = []
+        for name in (self.setter, self.getter):
+            if name:
+                names.append(f"{self.owner}.{name}")
+        return tuple(names)
 
 
 class Variable(NamedTuple):
@@ -191,18 +195,18 @@ def variables(
 ) -> tuple[Variable, ...]:
     """Variables of the same versions; ``versions`` empty: no release reads them."""
     live = (span(versions),) if versions else ()
-    return tuple(
-        Variable(name, values, default, does, live, source)
-        for name, values, default, does, source in rows
-    )
+    made = []
+    for name, values, default, does, source in rows:
+        made.append(Variable(name, values, default, does, live, source))
+    return tuple(made)
 
 
 def of_package(source: str, *rows: tuple[str, str, str]) -> tuple[Variable, ...]:
     """Variables of a stand-alone package."""
-    return tuple(
-        Variable(name, values, "", does, (), source, True)
-        for name, values, does in rows
-    )
+    variables = []
+    for name, values, does in rows:
+        variables.append(Variable(name, values, "", does, (), source, True))
+    return tuple(variables)
 
 
 def options(versions: str, *rows: tuple[str, ...]) -> tuple[Option, ...]:

@@ -145,14 +145,18 @@ def plain_name(op: str) -> str:
     name = op.rpartition(":")[2]
     if name in _DUNDERS:
         return f"__{name[3:]}"
-    return name if name.startswith("__") else name.rstrip("_")
+    if name.startswith("__"):
+        return name
+    return name.rstrip("_")
 
 
 def in_place_name(op: str) -> str:
     """Return the name of the in-place partner: ``aten::add`` -> "add_",
     ``aten::__and__`` -> "__iand__"."""
     name = op.rpartition(":")[2]
-    return f"__i{name[2:]}" if name.startswith("__") else f"{name}_"
+    if name.startswith("__"):
+        return f"__i{name[2:]}"
+    return f"{name}_"
 
 
 SIGNS: Mapping[str, str] = {
@@ -173,7 +177,9 @@ def sign_of(op: str) -> str | None:
     ``x %= y``, but ``x % y`` is another function: it has no sign."""
     plain = f"aten::{plain_name(op)}"
     sign = SIGNS.get(plain) if is_in_place(op) and plain in WITH_PARTNER else None
-    return None if sign in _COMPARISONS else sign
+    if sign in _COMPARISONS:
+        return None
+    return sign
 
 
 IN_PLACE_ASSIGNS = of(OperatorKind.ASSIGNS)
@@ -205,7 +211,9 @@ OF_LISTS_TOO = WITH_LISTS | {
 def defaults_of(function: str) -> tuple[str, ...]:
     """Return the last arguments of a function of torch, which may be left out."""
     row = BY_NAME.get(f"aten::{function}")
-    return row.defaults if row is not None else ()
+    if row is None:
+        return ()
+    return row.defaults
 
 
 # -- the flag ``inplace`` -----------------------------------------------------------------------------------

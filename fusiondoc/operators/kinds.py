@@ -179,4 +179,6 @@ class Operator(NamedTuple):
     @property
     def name(self) -> str:
         """As printed: ``aten::add``."""
-        return self.short if "::" in self.short else f"aten::{self.short}"
+        if "::" in self.short:
+            return self.short
+        return f"aten::{self.short}"

@@ -27,15 +27,15 @@ def break_of_text(text: str) -> GraphBreak:
     position in the program."""
     lines = text.partition(_ANOTHER)[0].split("\n")
     number = _NUMBER.search(text)
+    hints = []
+    for part in lines:
+        if part.lstrip().startswith("Hint: "):
+            hints.append(part.strip()[len("Hint: ") :])
     return GraphBreak(
         source=None,
         reason=_reason(lines),
         explanation=_after(lines, "Explanation: "),
-        hints=tuple(
-            part.strip()[len("Hint: ") :]
-            for part in lines
-            if part.lstrip().startswith("Hint: ")
-        ),
+        hints=tuple(hints),
         number=number.group(1).upper() if number is not None else None,
         context=_after(lines, "Developer debug context: "),
     )
@@ -109,7 +109,9 @@ def line_of_compiler_error(text: str) -> str | None:
     begins = list(_USER_CODE.finditer(text))
     frames = _FRAME.findall(text, begins[-1].end()) if begins else []
     of_program = [frame for frame in frames if _OF_TORCH.search(frame[0]) is None]
-    return ":".join((of_program or frames)[-1]) if frames else None
+    if frames:
+        return ":".join((of_program or frames)[-1])
+    return None
 
 
 def _reason(lines: list[str]) -> str:
@@ -125,7 +127,9 @@ def _reason(lines: list[str]) -> str:
         if text.startswith(_GIVEN_UP):
             ending = _IN_EAGER
         elif text and not text.startswith(_AROUND):
-            return text.rstrip(".") + ending if ending else text
+            if ending:
+                return text.rstrip(".") + ending
+            return text
         reason = reason or text
     return reason
 

@@ -287,7 +287,9 @@ class _Index:
     def count(self) -> int | None:
         """Number of iterations of its loops; None if a size is symbolic."""
         sizes = all_whole(self.sizes)
-        return prod(sizes) if sizes is not None else None
+        if sizes is None:
+            return None
+        return prod(sizes)
 
     @property
     def is_in_order(self) -> bool:
@@ -346,9 +348,11 @@ def reduces_before_the_last(index: str, sizes: str) -> bool:
     strides, lengths = access.strides(), all_whole(access.sizes)
     if reduced == 1 or strides is None or lengths is None:
         return False
-    outer = next(
-        (n for n in range(len(lengths) + 1) if prod(lengths[:n]) == kept), None
-    )
+    outer = None
+    for n in range(len(lengths) + 1):
+        if prod(lengths[:n]) == kept:
+            outer = n
+            break
     if outer is None or prod(lengths[outer:]) != reduced:
         return False
     of_kept = [stride for stride in strides[:outer] if stride]
@@ -365,17 +369,16 @@ def difference_between(first: str, second: str) -> AccessDifference:
     """The difference between two index expressions of one buffer, in the form of
     ``Access.index``. Names of variables do not count; of several expressions (``d0,
     (64); d0 + 64, (64)``) a common one is no difference."""
-    pairs = [
-        (one, other) for one in first.split("; ") for other in second.split("; ")
-    ]
-    differences = [
-        _between(_Index.of(one), _Index.of(other)) for one, other in pairs
-    ]
-    return (
-        AccessDifference.UNKNOWN
-        if AccessDifference.UNKNOWN in differences
-        else differences[0]
-    )
+    pairs = []
+    for one in first.split("; "):
+        for other in second.split("; "):
+            pairs.append((one, other))
+    differences = []
+    for one, other in pairs:
+        differences.append(_between(_Index.of(one), _Index.of(other)))
+    if AccessDifference.UNKNOWN in differences:
+        return AccessDifference.UNKNOWN
+    return differences[0]
 
 
 MOST_INDICES = 4
@@ -390,9 +393,11 @@ def share_no_element(first: str, second: str) -> bool:
     one, other = first.split("; "), second.split("; ")
     if max(len(one), len(other)) >= MOST_INDICES:
         return False  # there may be more
-    return all(
-        _are_disjoint(_Index.of(a), _Index.of(b)) for a in one for b in other
-    )
+    for a in one:
+        for b in other:
+            if not _are_disjoint(_Index.of(a), _Index.of(b)):
+                return False
+    return True
 
 
 def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
@@ -453,18 +458,14 @@ def _between(one: _Index | None, other: _Index | None) -> AccessDifference:
         return _of_expressions(one, other)
     if one.offset != other.offset:
         return AccessDifference.PART
-    return (
-        AccessDifference.UNKNOWN
-        if one.sizes == other.sizes
-        else AccessDifference.COUNT
-    )
+    if one.sizes == other.sizes:
+        return AccessDifference.UNKNOWN
+    return AccessDifference.COUNT
 
 
 def _of_expressions(one: _Index, other: _Index) -> AccessDifference:
     if not (one.is_in_order and other.is_in_order):
         return AccessDifference.ORDER
-    return (
-        AccessDifference.LOOPS
-        if one.offset == other.offset
-        else AccessDifference.PART
-    )
+    if one.offset == other.offset:
+        return AccessDifference.LOOPS
+    return AccessDifference.PART

@@ -24,12 +24,12 @@ def with_live(read: Compilation | None, live: Compilation) -> Compilation:
     recompiles, and torch's statements and measurements come from the log."""
     if read is None:
         return live
-    of_log: dict[_Key, CompiledGraph] = {
-        _key(graph): graph for graph in read.graphs
-    }
-    graphs = [
-        _joined(graph, of_log.pop(_key(graph), None)) for graph in live.graphs
-    ]
+    of_log: dict[_Key, CompiledGraph] = {}
+    for graph in read.graphs:
+        of_log[_key(graph)] = graph
+    graphs = []
+    for graph in live.graphs:
+        graphs.append(_joined(graph, of_log.pop(_key(graph), None)))
     ids = [graph.compile_id for graph in live.graphs if graph.failed is not None]
     others = (graph for graph in of_log.values() if not _is_failed(graph, ids))
     return replace(
@@ -60,6 +60,10 @@ def _key(graph: CompiledGraph) -> _Key:
 def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
     if read is None:
         return live
+    if read.bytes_accessed is None:
+        bytes_accessed = live.bytes_accessed
+    else:
+        bytes_accessed = read.bytes_accessed
     return replace(
         live,
         rank=read.rank,
@@ -70,9 +74,7 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
             *live.refusals,
             *(one for one in read.refusals if one.by_benchmark),
         ),
-        bytes_accessed=live.bytes_accessed
-        if read.bytes_accessed is None
-        else read.bytes_accessed,
+        bytes_accessed=bytes_accessed,
         failed=live.failed or read.failed,
         seconds=(*read.seconds, *live.seconds),
         line=read.line,
@@ -92,10 +94,11 @@ def _final(
     generated code shows."""
     by_name: Mapping[str, FinalNode] = {node.name: node for node in read}
     of_wrapper = {node.name: node for node in read if node.call in _OF_WRAPPER}
-    nodes = [
-        of_wrapper.get(node.name) or _with_lines(node, by_name.get(node.name))
-        for node in live
-    ]
+    nodes = []
+    for node in live:
+        nodes.append(
+            of_wrapper.get(node.name) or _with_lines(node, by_name.get(node.name))
+        )
     seen = {node.name for node in live}
     return (
         *nodes,

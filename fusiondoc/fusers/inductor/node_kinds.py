@@ -64,7 +64,9 @@ def final_kind(scheduler_class: str, template: bool = False) -> FinalKind:
         template: a template is among its members.
     """
     kind = _FINAL_KINDS.get(scheduler_class, FinalKind.OTHER)
-    return FinalKind.TEMPLATE if template and kind is FinalKind.LOOPS else kind
+    if template and kind is FinalKind.LOOPS:
+        return FinalKind.TEMPLATE
+    return kind
 
 
 def call_kind(
@@ -88,4 +90,6 @@ def call_kind(
         return CallKind.CUSTOM
     if target.startswith(_VIEWS):
         return CallKind.VIEW
-    return CallKind.ON_PURPOSE if on_purpose else CallKind.NO_LOWERING
+    if on_purpose:
+        return CallKind.ON_PURPOSE
+    return CallKind.NO_LOWERING

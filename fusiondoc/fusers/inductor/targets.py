@@ -27,7 +27,9 @@ def operator_name(target: str) -> str:
     if GETITEM in target:
         return GETITEM
     found = _TARGET.fullmatch(target)
-    return f"{found[1]}::{found[2]}" if found is not None else target
+    if found is None:
+        return target
+    return f"{found[1]}::{found[2]}"
 
 
 def moves_nothing(op: str) -> bool:

@@ -75,15 +75,21 @@ def _always(given: GivenOverload) -> Callable[[str], GivenOverload]:
 
 
 def _refused_reduction(kinds: str) -> GivenOverload:
-    return "all_dimensions" if len(kinds) == 2 else "without_dim"
+    if len(kinds) == 2:
+        return "all_dimensions"
+    return "without_dim"
 
 
 def _refused_variance(kinds: str) -> GivenOverload:
-    return "all_dimensions" if len(kinds) == 2 else "correction"
+    if len(kinds) == 2:
+        return "all_dimensions"
+    return "correction"
 
 
 def _refused_extreme(kinds: str) -> GivenOverload:
-    return "all_elements" if len(kinds) == 1 else "with_indices"
+    if len(kinds) == 1:
+        return "all_elements"
+    return "with_indices"
 
 
 def _refused_cast(kinds: str) -> GivenOverload:
@@ -335,16 +341,20 @@ def views_taken_in(version: Version | None) -> frozenset[str]:
     newest."""
     if version is None:
         return frozenset(FUSED_VIEWS_SINCE)
-    return frozenset(
-        op for op, since in FUSED_VIEWS_SINCE.items() if since <= version
-    )
+    views = set()
+    for op, since in FUSED_VIEWS_SINCE.items():
+        if since <= version:
+            views.add(op)
+    return frozenset(views)
 
 
 def rule_since(op: str) -> Version | None:
     """The first torch whose nvFuser has a rule for an operator, or takes a view
     into a group."""
     rule = TAKES.get(op)
-    return rule.since if rule is not None else FUSED_VIEWS_SINCE.get(op)
+    if rule is not None:
+        return rule.since
+    return FUSED_VIEWS_SINCE.get(op)
 
 
 OPERATORS = TakenOperators(

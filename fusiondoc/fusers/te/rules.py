@@ -86,9 +86,10 @@ class FusedOperatorRule:
 
 def _last(kind: str) -> Callable[[Sequence[RecordedOperator]], OperatorFacts]:
     def facts(window: Sequence[RecordedOperator]) -> OperatorFacts:
-        return next(
-            (one.facts for one in window if kind in one.kinds), OperatorFacts()
-        )
+        for one in window:
+            if kind in one.kinds:
+                return one.facts
+        return OperatorFacts()
 
     return facts
 
@@ -153,9 +154,11 @@ _QUANTIZED = RuleCondition(
 def _userbuffers(window: Sequence[RecordedOperator], plan: RecordedPlan) -> bool:
     """True for the combinations that userbuffers_*_linear.py accepts."""
     linear = _linear(window)
-    scatter = next(
-        (one.facts for one in window if "ReduceScatter" in one.kinds), None
-    )
+    scatter = None
+    for one in window:
+        if "ReduceScatter" in one.kinds:
+            scatter = one.facts
+            break
     if scatter is not None:
         return linear.tensor_parallel is None and scatter.process_group_size != 1
     return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
