@@ -79,7 +79,12 @@ def texts_changed(
     elif names is not None:
         made = _fields_changed(value, names, change, entry)
     elif isinstance(value, (tuple, list)):
-        items = [texts_changed(element, change, entry) for element in value]
+        items = [
+            change(element)
+            if type(element) is str
+            else texts_changed(element, change, entry)
+            for element in value
+        ]
         if any(map(is_not, items, value)):
             is_named = isinstance(value, tuple) and hasattr(value, "_fields")
             made = kind(*items) if is_named else kind(items)
@@ -127,12 +132,23 @@ def _may_hold_text(kind: type) -> bool:
 @cache
 def _names(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass that are searched; None for another class. A field
-    that is no constructor argument is left out, as it only names the class."""
+    that is no constructor argument is left out, as it only names the class, and one
+    that its annotation makes a number."""
     if not is_dataclass(kind):
         return None
-    own = (field for field in fields(kind) if field.init)
-    return tuple(field.name for field in own if field.metadata.get("json", True))
+    return tuple(
+        field.name
+        for field in fields(kind)
+        if field.init
+        and field.metadata.get("json", True)
+        and field.type not in _TYPES_WITHOUT_TEXT
+    )
 
+
+_TYPES_WITHOUT_TEXT = frozenset(
+    ("int", "float", "bool", "int | None", "float | None", "bool | None")
+)
+"""As fields of dataclasses are annotated."""
 
 _ARGUMENTS = ("command", "script_args")
 

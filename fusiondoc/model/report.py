@@ -8,6 +8,7 @@ tuples or other immutable sequences.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.aot import AotFunction, FusedModules
@@ -407,7 +408,7 @@ class Report:
         default=None, compare=False, repr=False, metadata={"json": False}
     )
 
-    @property
+    @cached_property
     def fusion_groups(self) -> int:
         """Fusion nodes of the run's plans: the instances of all groups."""
         return (
@@ -446,7 +447,7 @@ class Report:
             return self.compiled.views_alone
         return 0
 
-    @property
+    @cached_property
     def fused_operators(self) -> int:
         """Number of operators in groups, over instances. Each program counts once,
         not again for other types; an operator that several groups compute counts

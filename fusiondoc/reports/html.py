@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from fusiondoc.model.report import Report
 from fusiondoc.rendering import pages
-from fusiondoc.rendering.blocks import Document, Section
+from fusiondoc.rendering.blocks import Document, Formats, Section
 from fusiondoc.rendering.hues import colours
 from fusiondoc.views import report_heading
 from fusiondoc.views.formatting import verdict, with_near_paths
@@ -76,6 +76,6 @@ def _sections(context: ReportContext) -> Iterator[Section]:
         numbers,
         tried,
         reproduce,
-        log,
     ):
         yield make(report)
+    yield log(report, Formats.PAGE)

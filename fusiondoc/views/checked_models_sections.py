@@ -17,7 +17,7 @@ from fusiondoc.rendering.blocks import (
     Sentences,
     Table,
 )
-from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import seconds
 from fusiondoc.rendering.values import (
     UNKNOWN,
@@ -145,7 +145,7 @@ def _lost(models: Sequence[CheckedModel]) -> Section:
     for model in models:
         if model.outcome is not CheckOutcome.BROKEN or model.report is None:
             continue
-        rows = with_near_paths(visible_in(model.report)).expectations
+        rows = with_near_paths(model.report, first=visible).expectations
         broken = [row for row in rows if not row.holds]
         details = []
         for row in broken:

@@ -357,7 +357,7 @@ def near(source: str) -> str:
     short = without_packages(source)
     if short != source:
         return short
-    here = str(Path.cwd()) + os.sep
+    here = os.getcwd() + os.sep  # noqa: PTH109 - called for every row
     if source.startswith(here):
         return source[len(here) :]
     return from_package(source)
@@ -384,9 +384,15 @@ class NearPaths:
     Args:
         folders: they are removed from the beginning of paths.
         packages: whether paths of packages are shortened.
+        first: another rewriting, which each text passes before.
     """
 
-    def __init__(self, folders: Iterable[str], packages: bool = True) -> None:
+    def __init__(
+        self,
+        folders: Iterable[str],
+        packages: bool = True,
+        first: Callable[[str], str] = str,
+    ) -> None:
         ends = (one.rstrip("/\\") for one in folders)
         self._folders = tuple(
             dict.fromkeys(one + os.sep for one in ends if len(Path(one).parts) > 1)
@@ -394,16 +400,16 @@ class NearPaths:
         each = "|".join(map(re.escape, self._folders))
         self._below = re.compile(rf"(?<![\w./\\-])(?:{each})(?=[^\s/\\])")
         self._packages = packages
+        self._first = first
         self._made: dict[str, str] = {}
         self._files: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
         made = self._made.get(text)
         if made is None:
-            if self._packages and "-packages" in text:
-                made = _PACKAGES.sub("", text)
-            else:
-                made = text
+            made = self._first(text)
+            if self._packages and "-packages" in made:
+                made = _PACKAGES.sub("", made)
             if any(one in made for one in self._folders):
                 made = self._below.sub("", made)
             if made != text:
@@ -413,7 +419,8 @@ class NearPaths:
                     before.file if before and both else text
                 )
             self._made[text] = made
-        return made
+        # The same object where nothing changed: what holds it is not copied then.
+        return text if made == text else made
 
     def before(self, file: str) -> str:
         """Return the file that a text named before its path was rewritten."""
@@ -423,7 +430,7 @@ class NearPaths:
         """Return a report, a comparison or a part of one with every text
         rewritten."""
         return texts_changed(
-            value, self, lambda key, item: (key, self.inside(item))
+            value, self, lambda key, item: (self._first(key), self.inside(item))
         )
 
 
@@ -456,14 +463,13 @@ class _NearTexts:
         return evidence
 
 
-def near_paths_of(*reports: Report) -> NearPaths:
+def near_paths_of(*reports: Report, first: Callable[[str], str] = str) -> NearPaths:
     """Return the rewriting for texts on these reports: it removes the current
     folder, the folders that the programs were run in, and that of installed
-    packages."""
+    packages. ``first``: as in ``NearPaths``."""
     here = str(Path.cwd())
-    return NearPaths(
-        [here, os.path.realpath(here), *(run_folder(one) for one in reports)]
-    )
+    run_in = (first(run_folder(one)) for one in reports)
+    return NearPaths([here, os.path.realpath(here), *run_in], first=first)
 
 
 def run_folder(report: Report) -> str:
@@ -471,17 +477,15 @@ def run_folder(report: Report) -> str:
     return report.target.folder or ""
 
 
-def with_near_paths(report: Report) -> Report:
+def with_near_paths(report: Report, first: Callable[[str], str] = str) -> Report:
     """Return a report for others to read, see ``near_paths_of``. Commands, which
     users type again, only lose the current folder.
 
     JSON does not use it: JSON holds the paths of the log, so that the files are
     found again on its machine.
     """
-    near_paths, typed = (
-        near_paths_of(report),
-        NearPaths([str(Path.cwd())], packages=False),
-    )
+    near_paths = near_paths_of(report, first=first)
+    typed = NearPaths([str(Path.cwd())], packages=False, first=first)
     made = near_paths.inside(report)
     plan = []
     for one, was in zip(made.plan, report.plan):

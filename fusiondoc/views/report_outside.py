@@ -58,7 +58,7 @@ def unfused(context: ReportContext) -> Section:
     rows = list(_in_order(context))
     on_page = context.format is Formats.PAGE
     made = []
-    for number, row in enumerate(rows[:MOST_IN_TABLE] if on_page else rows):
+    for number, row in enumerate(rows[: _most_rows(context)]):
         if on_page and number < MOST_QUOTING:
             quotes = context.quotes(row.evidence, 1)
         else:
@@ -72,7 +72,6 @@ def unfused(context: ReportContext) -> Section:
         tuple(made),
         caption="Operators outside the groups",
         left_out=len(rows) - len(made),
-        on_terminal=None if context.every else MOST_ROWS,
         bare=True,
     )
     idle = never_ran(context.report)
@@ -80,6 +79,15 @@ def unfused(context: ReportContext) -> Section:
     return Section(
         "unfused", "Not fused", blocks=(table, Sentences(lines, Tone.DIM))
     )
+
+
+def _most_rows(context: ReportContext) -> int | None:
+    """Return how many rows the table has at most; None: all."""
+    if context.format is Formats.PAGE:
+        return MOST_IN_TABLE
+    if context.format is Formats.TERMINAL and not context.every:
+        return MOST_ROWS
+    return None
 
 
 def _in_order(context: ReportContext) -> Iterable[Unfused]:

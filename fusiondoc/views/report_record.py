@@ -191,8 +191,9 @@ _UNKNOWN_LINES = 3
 _LONGEST_LINE = 90
 
 
-def log(report: Report) -> Section:
-    """Section on how well the log was read, and where it is kept."""
+def log(report: Report, format_: Formats) -> Section:
+    """Section on how well the log was read, and where it is kept; on a page with the
+    files of the lines that it quotes."""
     stats = report.parse
     if not stats.lines:
         return Section("log", "Log", blocks=(Sentences(("empty",)),))
@@ -211,15 +212,9 @@ def log(report: Report) -> Section:
     if report.target.capture:
         again = shlex.join(["fusiondoc", "parse", report.target.capture])
         blocks.append(Command(again, "kept; the report again:"))
-    files = tuple(Row((Text(file),)) for file in _quoted_files(report))
-    blocks.append(
-        Table(
-            (Column("files"),),
-            files,
-            caption="Files of the log",
-            formats=Formats.PAGE,
-        )
-    )
+    if format_ is Formats.PAGE:
+        files = tuple(Row((Text(file),)) for file in _quoted_files(report))
+        blocks.append(Table((Column("files"),), files, caption="Files of the log"))
     return Section("log", "Log", blocks=tuple(blocks))
 
 

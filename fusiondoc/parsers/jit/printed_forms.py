@@ -36,7 +36,7 @@ from fusiondoc.parsers.jit.patterns import (
 )
 
 _TOKEN = re.compile(
-    rb"([%#(](?:[A-Za-z0-9_.](?<=%.)[A-Za-z0-9_.]*| (?<=# ).*|[0-9](?<=[A-Za-z0-9_]\(.)[^()\n]*\)))"
+    rb"([%#(](?:(?<=%)[A-Za-z0-9_.]+|[0-9](?<=[A-Za-z0-9_]\(.)[^()\n]*\)| (?<=# ).*))"
 )
 """A name, a source position, or the bracketed part of a type with sizes. The first
 byte is matched before the alternatives, and each alternative begins with the byte

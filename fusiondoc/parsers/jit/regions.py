@@ -5,6 +5,7 @@ the forward pass."""
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from sys import intern
@@ -23,6 +24,9 @@ _VALUE = re.compile(rb"%([\w.]+)")
 _ALL_ZERO = re.compile(rb"prim::AutogradAllZero([^\n]*)")
 _MOST_INPUTS = 20_000
 """Number of inputs of printed graphs that are remembered, over all graphs."""
+_MOST_GRAPHS = 500
+"""Number of differentiable graphs that wait for the plan of their gradient: of
+different returned values, and of the same."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,13 @@ class Regions:
         prints few graphs often."""
         self._room = _MOST_INPUTS
         self._kept: dict[
-            _Values, list[tuple[int, tuple[tuple[str, ...], ...]]]
+            _Values, deque[tuple[int, tuple[tuple[str, ...], ...]]]
         ] = {}
         """Values that a differentiable graph returns -> for each such graph whose
         gradient made no plan yet, its number in the order of the log and the layers
-        of the values. A log has few different keys."""
+        of the values. A model has few different keys, and its gradients run soon
+        after it: the keys of the latest graphs come last, and the others are
+        forgotten."""
         self._ending: dict[tuple[str, str], dict[_Values, None]] = {}
         """The keys of ``_kept`` by stem and kind of their last value; keys of later
         graphs come last."""
@@ -101,14 +107,17 @@ class Regions:
         """Record the values that a differentiable graph returns, for the plan of
         its gradient."""
         values = _values((one.name, one.type) for one in returned)
-        self._kept.setdefault(values, []).append(
-            (self._number, tuple(one.layers for one in returned))
-        )
-        if values:
-            alike = self._ending.setdefault(values[-1], {})
-            alike.pop(values, None)
-            alike[values] = None
+        if not values:
+            return
+        graphs = self._kept.pop(values, None) or deque(maxlen=_MOST_GRAPHS)
+        graphs.append((self._number, tuple(one.layers for one in returned)))
+        self._kept[values] = graphs
+        alike = self._ending.setdefault(values[-1], {})
+        alike.pop(values, None)
+        alike[values] = None
         self._number += 1
+        if len(self._kept) > _MOST_GRAPHS:
+            self._forget(next(iter(self._kept)))
 
     def around(self, names: tuple[str, ...]) -> Around | None:
         """Return the layers around the graph with inputs of these names; None if
@@ -177,15 +186,11 @@ class Regions:
         if latest is None:
             return None
         _, layers = self._kept[latest].pop()
-        alike = self._ending[latest[-1]]
-        if not self._kept[latest]:
-            del self._kept[latest], alike[latest]
+        if self._kept[latest]:
+            alike = sorted(self._ending[latest[-1]], key=self._number_of)
+            self._ending[latest[-1]] = dict.fromkeys(alike)
         else:
-            self._ending[latest[-1]] = dict.fromkeys(
-                sorted(alike, key=self._number_of)
-            )
-        if not alike:
-            del self._ending[latest[-1]]
+            self._forget(latest)
         around = Around(
             (), (), (), (), (*((),) * gradients, *layers[-len(captured) :])
         )
@@ -212,6 +217,13 @@ class Regions:
             )
             found += islice(fitting, 1)
         return max(found, key=self._number_of, default=None)
+
+    def _forget(self, values: _Values) -> None:
+        """Forget the graphs that return these values."""
+        alike = self._ending[values[-1]]
+        del self._kept[values], alike[values]
+        if not alike:
+            del self._ending[values[-1]]
 
     def _number_of(self, values: _Values) -> int:
         """Return the number of the latest graph that returns these values."""

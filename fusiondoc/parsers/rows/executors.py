@@ -170,6 +170,7 @@ class _Compared:
     @cached_property
     def bodies(self) -> _Bodies:
         """The number of groups with each body."""
+        _ = self.ops  # needed soon, and the plan is made for both
         return dict(Counter(one.body for one in self.every_group))
 
     @cached_property

@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ from fusiondoc.model.source import SourceMap, users_lines
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
-from fusiondoc.parsers.jit.plan import LooseNode, Op
+from fusiondoc.parsers.jit.plan import Flows, LooseNode, Op
 from fusiondoc.parsers.jit.statements import (
     Alike,
     Further,
@@ -131,6 +132,30 @@ ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 itself."""
 
 
+class _FlowsOnDemand:
+    """The flows of a plan. The executor's print of a plan that its fusion pass left
+    needs none."""
+
+    def __init__(self, use: PlanUse) -> None:
+        self._use = use
+
+    @cached_property
+    def _flows(self) -> Flows:
+        return self._use.flows()
+
+    def of(self, part: int) -> Flow | None:
+        """Return the flow of the plan's own graph (OUTER) or of one of its
+        differentiable graphs."""
+        return self._flows.outer if part == OUTER else self._flows.inner[part]
+
+    def size_of(self, part: int) -> int:
+        """Return the number of nodes of the same; 0 if it has no flow."""
+        if part == OUTER:
+            return self._use.traits.nodes
+        flow = self.of(part)
+        return 0 if flow is None else len(flow.nodes)
+
+
 class _Part(NamedTuple):
     """A plan, or a differentiable graph inside it, whose operators are counted."""
 
@@ -139,13 +164,19 @@ class _Part(NamedTuple):
     number: int
     """OUTER, or the index of the differentiable graph."""
     nodes: Sequence[LooseNode]
-    flow: Flow | None
+    flows: _FlowsOnDemand
+    """The flows of the plan."""
     given: Reason | None
     """The reason that follows from the plan itself, for operators for which the log
     states none."""
 
+    @property
+    def flow(self) -> Flow | None:
+        return self.flows.of(self.number)
+
     def flow_node(self, node: LooseNode) -> FlowNode | None:
-        return self.flow.nodes[node.node] if self.flow is not None else None
+        flow = self.flow
+        return flow.nodes[node.node] if flow is not None else None
 
     @property
     def of_fusion_pass(self) -> bool:
@@ -230,18 +261,18 @@ class _UnfusedTable:
     ) -> None:
         """Count the operators of a plan, and of its differentiable graphs that have
         no plan of their own."""
-        plan, flows = use.plan(), use.flows()
+        plan, flows = use.plan(), _FlowsOnDemand(use)
         for group in plan.groups:
             self._counted.update(
                 self._without_plan.intersection(map(hash, group.body))
             )
         given = _GIVEN_UP if use.simple else None
-        self._add_part(_Part(use, phase, OUTER, plan.loose, flows.outer, given))
+        self._add_part(_Part(use, phase, OUTER, plan.loose, flows, given))
         not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
-        for number, (inner, flow) in enumerate(zip(plan.diff_graphs, flows.inner)):
+        for number, inner in enumerate(plan.diff_graphs):
             if not elsewhere.of_executor(inner):
                 self._add_part(
-                    _Part(use, phase, number, inner.loose, flow, not_yet)
+                    _Part(use, phase, number, inner.loose, flows, not_yet)
                 )
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
@@ -306,9 +337,7 @@ class _UnfusedTable:
         # An executor's optimised graph, where its fusion pass is in the log.
         printed_again = use.level == PlanLevel.EXECUTOR and not copies
         counted = part.nodes
-        rows = array("q", [NO_ROW]) * (
-            len(part.flow.nodes) if part.flow is not None else 0
-        )
+        rows = array("q", [NO_ROW]) * part.flows.size_of(part.number)
         if printed_again:
             counted = [
                 node
@@ -320,7 +349,7 @@ class _UnfusedTable:
         left = self._not_settled(part, counted, rows) if printed_again else counted
         if left:
             self._add_nodes(part, counted, left, copies, rows)
-        if part.flow is not None:
+        if rows:
             self.row_of.add_part(use, part.number, rows)
 
     def _add_nodes(
@@ -379,7 +408,7 @@ class _UnfusedTable:
             if row is None:
                 left.append(node)
                 continue
-            if part.flow is not None:
+            if rows:
                 rows[node.node] = row.number
             if not row.reason.stated:
                 row.lines.extend(part.use.places(node.line))
@@ -410,12 +439,12 @@ class _UnfusedTable:
     ) -> tuple[Reason, Sequence[Statement]]:
         """Return the reason of a node, which the log may state, and the statements
         that show it."""
-        flow_node = part.flow_node(node)
+        flow, flow_node = part.flow, part.flow_node(node)
         if flow_node is not None and flow_node.ran is False:
             return _NEVER_RAN, statements
-        if part.flow is None or self._work_out is None:
+        if flow is None or self._work_out is None:
             return stated or part.given or _UNKNOWN, statements
-        outside = self._outside(part, refused, node, part.flow)
+        outside = self._outside(part, refused, node, flow)
         if stated is not None:
             return self._stated.one_of_equal(
                 self._work_out.refine(outside, stated)

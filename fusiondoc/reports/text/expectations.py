@@ -19,7 +19,7 @@ from fusiondoc.rendering.drawing import (
     drawn,
     names_and_texts,
 )
-from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.printable import visible
 from fusiondoc.views.formatting import (
     near,
     with_near_paths,
@@ -43,7 +43,7 @@ def expectation_text(
     ``blocks`` and ``links`` are for the usual report, which has bars and codes;
     this text has neither.
     """
-    report = with_near_paths(visible_in(report))
+    report = with_near_paths(report, first=visible)
     broken = any(not one.holds for one in report.expectations)
     last: list[RenderableType] = [
         Text(_verdict(report), style="red" if broken else "green")
@@ -122,7 +122,7 @@ def _what_to_change(finding: Finding) -> str:
 def broken_expectations(report: Report) -> list[str]:
     """Return the sentences of the broken expectations and their number, with the
     notes on those that hold. Without broken ones only these notes."""
-    report = with_near_paths(visible_in(report))
+    report = with_near_paths(report, first=visible)
     broken = [one for one in report.expectations if not one.holds]
     notes = []
     for one in report.expectations:

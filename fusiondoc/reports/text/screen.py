@@ -13,7 +13,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import Formats, NamedValues, Section
 from fusiondoc.rendering.drawing import Detail, Unbroken, drawn, linked, plain
-from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.terminal_documents import head, sections
 from fusiondoc.views.formatting import with_near_paths
 from fusiondoc.views.plan_words import last_word
@@ -58,7 +58,7 @@ def render(
         findings are links to their pages (OSC 8), for a terminal that supports
         them.
     """
-    report = with_near_paths(visible_in(report))
+    report = with_near_paths(report, first=visible)
     if detail is Detail.VERDICT:
         return drawn(Unbroken(_verdict(report)), width, colour)
     if detail is Detail.ALL:
@@ -183,4 +183,4 @@ def _sections(context: ReportContext) -> Iterator[Section]:
     for make in (shapes, kernels, numbers, tried):
         yield make(report)
     yield findings(context)
-    yield log(report)
+    yield log(report, context.format)
