@@ -286,7 +286,7 @@ def read_logs(
         for log in logs:
             reading.take(log, progress=progress)
         reading.close()
-    return reading.report([log.name for log in logs], sources, work_out)
+        return reading.report([log.name for log in logs], sources, work_out)
 
 
 _RESERVE = 1 << 22
