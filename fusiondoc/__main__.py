@@ -16,7 +16,7 @@ def main() -> None:
     # A report has very many objects that live long and form no cycles. With
     # Python's default of a collection every 700 allocations, the collector takes a
     # tenth of the time for a long log.
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from fusiondoc.version import __version__
 

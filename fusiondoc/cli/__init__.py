@@ -193,7 +193,7 @@ def _help_width() -> int:
     return max(min(width or 80, _MOST_WIDTH) - 2, 50)
 
 
-_COLLECT_AFTER = (50_000, 20, 100)
+_COLLECT_AFTER = (200_000, 20, 100)
 """Thresholds of the garbage collector. The report of a long log has millions of
 objects and few cycles: with those of Python (700, 10, 10) a sixth of the time of
 ``parse`` goes into looking for them."""
