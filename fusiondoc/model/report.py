@@ -366,7 +366,7 @@ class Report:
     )
     kernels_left_out: int = 0  # beyond the first 20,000
     kernel_texts_left_out: int = (
-        0  # sources and dumps of kernels beyond 24 MB of them
+        0  # sources and dumps of kernels beyond 10 MiB of them
     )
     unfused_left_out: int = (
         0  # rows beyond the most, counted in the last ones, which have no source

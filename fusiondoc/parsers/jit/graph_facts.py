@@ -51,6 +51,9 @@ from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 LOOKS_AT = "Considering node:"
 """Counted with the headers: it shows that a pass states which nodes it refuses."""
 
+_LEFT_SELDOM = 4
+"""Number of prints of a plan up to which its statements are packed after each: most
+plans are left once to three times, and few are left again and again."""
 _MOST_GRADIENTS = 1_000
 
 
@@ -248,7 +251,7 @@ class GraphFacts:
             use.stretches[at] = graph.stretches
         if self._pending:
             self._pending.belongs_to(use.stated.opened(), at, same_names)
-            if len(use.lines) == 1:
+            if len(use.lines) <= _LEFT_SELDOM:
                 use.stated.pack()
             self._pending = OfPass()
         iterations = len(self._facts.iterations)

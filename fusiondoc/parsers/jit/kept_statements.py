@@ -1,5 +1,5 @@
-"""The statements of the passes that left a plan, packed to bytes while only one
-pass left it: in a log without repetitions they are a third of the memory."""
+"""The statements of the passes that left a plan, packed to bytes while few passes
+left it: in a log without repetitions they are a third of the memory."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class KeptStatements:
         return self._open
 
     def pack(self) -> None:
-        """Pack the statements, as few plans are left twice: after the first pass
-        that left the plan, and before a report."""
+        """Pack the statements, as few plans are left often: after each of the first
+        passes that left the plan, and before a report."""
         statements = self._open
         if not statements or statements.further:
             return

@@ -22,7 +22,7 @@ order; "" is the model itself (fusiondoc/probe/models.py)."""
 _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
 _ALL_ZERO = re.compile(rb"prim::AutogradAllZero([^\n]*)")
-_MOST_INPUTS = 20_000
+_MOST_INPUTS = 5_000
 """Number of inputs of printed graphs that are remembered, over all graphs."""
 _MOST_GRAPHS = 500
 """Number of differentiable graphs that wait for the plan of their gradient: of

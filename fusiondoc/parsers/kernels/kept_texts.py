@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-BUDGET = 12 << 20
+BUDGET = 10 << 20
 """Number of bytes of text that are kept of a run, sources and dumps of kernels
 together: JSON contains them unchanged. A kernel has about 10 KB; with the fuser's
 runtime before it (``cuda_full``) 240 KB. Further texts are only counted."""
