@@ -333,7 +333,10 @@ def candidates(
         for index, member in enumerate(members):
             for key in set(keys(member)):
                 posts[side][key].append(index)
-    shared = [(posts[0][key], posts[1][key]) for key in posts[0] if key in posts[1]]
+    shared = []
+    for key in posts[0]:
+        if key in posts[1]:
+            shared.append((posts[0][key], posts[1][key]))
     shared.sort(key=lambda pair: (len(pair[0]) * len(pair[1]), pair[0], pair[1]))
     found: dict[tuple[int, int], None] = {}
     for left, right in shared:

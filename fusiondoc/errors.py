@@ -47,7 +47,10 @@ def _line_of_failure(output: str) -> str | None:
     """The line of a program's output that states the failure: in a traceback that
     of the compiler's error, else that of the exception; without a traceback the
     last line. None for an empty output."""
-    lines = [line.rstrip() for line in output.split("\n") if line.strip()]
+    lines = []
+    for line in output.split("\n"):
+        if line.strip():
+            lines.append(line.rstrip())
     exception_lines = _of_exception(lines)
     compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
     if exception_lines:

@@ -202,7 +202,10 @@ def expected(
     Raises:
         UsageError: a key or a value that no file of expectations may hold.
     """
-    whole = {key: value for key, value in others.items() if value is not None}
+    whole = {}
+    for key, value in others.items():
+        if value is not None:
+            whole[key] = value
     if groups is None:
         whole.setdefault("number_of_groups", {"at_least": 1})
     if no_fallback:
@@ -237,7 +240,10 @@ def expected(
 def broken(section: ExpectationSection, report: Report) -> str | None:
     """Return the broken expectations, a line each as in ``fusiondoc check``, and
     the command for the whole report; None if all hold."""
-    lines = [outcome.text for outcome in hold(section, report) if not outcome.holds]
+    lines = []
+    for outcome in hold(section, report):
+        if not outcome.holds:
+            lines.append(outcome.text)
     if not lines:
         return None
     torch = report.environment.get("torch")

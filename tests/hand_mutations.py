@@ -181,10 +181,7 @@ MUTATIONS: Sequence[Mutation] = (
         ("MOST = 3", "MOST = 4"),
         ("MOST_TRIED = 12", "MOST_TRIED = 3"),
         ("weight = 0.5 if one.conditional else 1.0", "weight = 1.0"),
-        (
-            "one.joined - 1 for one in groups if one.joined > 1",
-            "one.joined for one in groups if one.joined > 1",
-        ),
+        ("joined += one.joined - 1", "joined += one.joined"),
         (
             "not one.kind.in_source or not one.sure or one.kind in _REBUILT",
             "not one.kind.in_source or not one.sure",

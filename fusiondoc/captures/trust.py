@@ -420,7 +420,10 @@ def collect(capture: Capture) -> list[Path]:
     """Move files into the capture if they were requested, are named in the log, and
     were written since the run began."""
     requested = capture.request.options.dumps
-    endings = {OPTIONS[name] for name in requested if name in OPTIONS}
+    endings = set()
+    for name in requested:
+        if name in OPTIONS:
+            endings.add(OPTIONS[name])
     if not endings and _DRAWING not in requested:
         return []
     here = Path(capture.request.cwd or ".")

@@ -286,7 +286,10 @@ def _parts(
         values = [value] * number
     else:
         return None
-    known = [operand(file, part) for part in values if not _is_none(part)]
+    known = []
+    for part in values:
+        if not _is_none(part):
+            known.append(operand(file, part))
     if len(known) != number or not all(part.is_plain for part in known):
         return None
     return {f"{name}_{index}": part for index, part in enumerate(known)}

@@ -352,7 +352,10 @@ def _with_function(
 ) -> Rewritten:
     """Replace the call by ``fusible_silu(x + y)``, and add the function."""
     tensors = [name for name in bound if name in names]
-    numbers = {name: found for name, found in bound.items() if name not in names}
+    numbers = {}
+    for name, found in bound.items():
+        if name not in names:
+            numbers[name] = found
     own = _own_name(file, recipe, numbers)
     returned = filled(after, numbers)
     body = [f"def {own}({', '.join(tensors)}):", f"    return {returned}"]

@@ -33,7 +33,11 @@ def _top_imports(file: ParsedFile) -> dict[str, str]:
     for statement in file.tree.body:
         for name in bound_by_import(statement):
             names.add(name)
-    return {name: known for name, known in file.imported.items() if name in names}
+    top_imports = {}
+    for name, known in file.imported.items():
+        if name in names:
+            top_imports[name] = known
+    return top_imports
 
 
 def after_imports(file: ParsedFile) -> int:

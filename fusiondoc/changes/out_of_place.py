@@ -284,7 +284,10 @@ def inplace_flag(node: ast.Call, index: int | None) -> ast.expr | None:
     """Return the ``True`` that a call passes as ``inplace``. Args: index: position
     of ``inplace`` among the positional arguments, from 0.
     """
-    flags = [given.value for given in node.keywords if given.arg == "inplace"]
+    flags = []
+    for given in node.keywords:
+        if given.arg == "inplace":
+            flags.append(given.value)
     if index is not None and not flags and index < len(node.args):
         flags = [node.args[index]]
     for flag in flags:

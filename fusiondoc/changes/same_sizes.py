@@ -64,7 +64,10 @@ def _sizes_of_name(file: ParsedFile, name: ast.Name) -> str:
 
 def _of_all(file: ParsedFile, parts: list[ast.expr]) -> str | None:
     """The same for parts that are broadcast together: numbers change nothing."""
-    found = {sizes_of(file, part) for part in parts if not is_number(part)}
+    found = set()
+    for part in parts:
+        if not is_number(part):
+            found.add(sizes_of(file, part))
     if len(found) == 1:
         return found.pop()
     return None

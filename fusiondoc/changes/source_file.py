@@ -397,7 +397,11 @@ class ParsedFile:
                     given.kwarg,
                 ]
                 parts += [*given.defaults, *given.kw_defaults]
-        return [self.span(part) for part in parts if part is not None]
+        signatures = []
+        for part in parts:
+            if part is not None:
+                signatures.append(self.span(part))
+        return signatures
 
     @cached_property
     def nodes(self) -> Sequence[ast.AST]:
@@ -450,7 +454,10 @@ class ParsedFile:
     @cached_property
     def identifiers(self) -> frozenset[str]:
         """Every name that occurs in the file."""
-        names = [token.text for token in self._tokens if token.text.isidentifier()]
+        names = []
+        for token in self._tokens:
+            if token.text.isidentifier():
+                names.append(token.text)
         return frozenset(
             [
                 *names,

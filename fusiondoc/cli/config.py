@@ -55,7 +55,10 @@ def apply(
     ignore = settings.options.pop("ignore", None)
     _set_captures(settings)
     _make_knobs_an_option(settings)
-    sharing = {name: _options(ctx, name) for name in SHARING if name in commands}
+    sharing = {}
+    for name in SHARING:
+        if name in commands:
+            sharing[name] = _options(ctx, name)
     shared_keys = {key for options in sharing.values() for key in options} | {
         "ignore"
     }

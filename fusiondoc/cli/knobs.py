@@ -143,7 +143,10 @@ def _log_files(shown: Overview, everything: bool, width: int) -> Iterator[str]:
         if log_file.does:
             versions = f" ({log_file.live_in})" if everything else ""
             yield from _entry(log_file.least, log_file.does + versions, width, 34)
-    others = [log_file.least for log_file in files if not log_file.does]
+    others = []
+    for log_file in files:
+        if not log_file.does:
+            others.append(log_file.least)
     if others:
         yield from _lines(Text("Not about fusion: " + ", ".join(others)), width)
 

@@ -160,7 +160,11 @@ def compare_suites(
 
 
 def _cases(suite: Suite) -> dict[str, Bench]:
-    return {case.name: case.bench for case in suite.cases if case.bench is not None}
+    cases = {}
+    for case in suite.cases:
+        if case.bench is not None:
+            cases[case.name] = case.bench
+    return cases
 
 
 def _sizes(suite: Suite) -> str:

@@ -59,7 +59,10 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters),
         by_lines,
     )
-    moved = sum(one.a.instances for one in by_lines if one.kind != "one")
+    moved = 0
+    for one in by_lines:
+        if one.kind != "one":
+            moved += one.a.instances
     same_groups = {}
     for cluster in on_both_sides:
         same_groups[cluster.a[0].group.id] = cluster.b[0].group.id
@@ -156,7 +159,10 @@ def _model_speed(
     a: Report, b: Report, threshold: float
 ) -> tuple[ModelSpeedChange, ...]:
     """The timed ways (eager, fused) that became slower or faster."""
-    before = {(s.way, s.phase, s.inputs): s for s in a.speed if s.passes > 1}
+    before = {}
+    for s in a.speed:
+        if s.passes > 1:
+            before[(s.way, s.phase, s.inputs)] = s
     found = []
     for speed in b.speed:
         other = before.get((speed.way, speed.phase, speed.inputs))

@@ -51,7 +51,10 @@ def differences(a: Report, b: Report) -> tuple[Difference, ...]:
 
 def _options(report: Report) -> dict[str, object]:
     """The options by name, without knobs, which are compared separately."""
-    names = [field.name for field in fields(Options) if field.name != "knobs"]
+    names = []
+    for field in fields(Options):
+        if field.name != "knobs":
+            names.append(field.name)
     return {name: getattr(report.target.options, name) for name in names}
 
 

@@ -75,7 +75,11 @@ def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
 def _without_line(found: Sequence[_Found]) -> set[Subject]:
     """The subjects of findings without a line of their own: such a finding covers
     many rows of an operator."""
-    return {known.subject for known in found if not known.fixed}
+    subjects = set()
+    for known in found:
+        if not known.fixed:
+            subjects.add(known.subject)
+    return subjects
 
 
 def _new(

@@ -39,7 +39,10 @@ class Subjects:
                 self._proved.setdefault(line, {}).update(dict.fromkeys(ids))
 
     def of(self, finding: Finding) -> Subject:
-        rows = [self._rows[index] for index in finding.rows if index in self._rows]
+        rows = []
+        for index in finding.rows:
+            if index in self._rows:
+                rows.append(self._rows[index])
         groups = [] if rows else self._groups_of(finding)
         return Subject(
             finding.code,
@@ -59,7 +62,11 @@ class Subjects:
         ids = dict.fromkeys(
             id_ for line in finding.evidence for id_ in self._proved.get(line, ())
         )
-        return [self._groups[id_] for id_ in ids if id_ in self._groups]
+        groups = []
+        for id_ in ids:
+            if id_ in self._groups:
+                groups.append(self._groups[id_])
+        return groups
 
 
 def _proofs(report: Report) -> Iterator[tuple[Sequence[str], Sequence[Evidence]]]:

@@ -277,7 +277,11 @@ def compatible(item: GroupInstance, other: GroupInstance) -> bool:
 
 
 def _strong_keys(item: GroupInstance) -> list[Hashable]:
-    return [node.strong for node in item.nodes if node.strong is not None]
+    strong_keys: list[Hashable] = []
+    for node in item.nodes:
+        if node.strong is not None:
+            strong_keys.append(node.strong)
+    return strong_keys
 
 
 def _weak_keys(item: GroupInstance) -> list[Hashable]:

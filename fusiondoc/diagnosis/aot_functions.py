@@ -190,7 +190,10 @@ def _graph(
         if node.kind != "output":
             nodes.append(_node(node, of_node.get(node.name, _NO_FATE)))
     operators = [node for node in nodes if is_operator(node.op)]
-    files = [record.file for record in scripted if record.number == number]
+    files = []
+    for record in scripted:
+        if record.number == number:
+            files.append(record.file)
     return AotGraph(
         phase=graph.phase,
         source=files[0] if files else None,
@@ -250,7 +253,10 @@ def _actual(
     if forward is None or backward is None:
         return None
     saved = _results(forward)[partition.forward_outputs :]
-    again = {node.name for node in backward.nodes if is_operator(node.op)}
+    again = set()
+    for node in backward.nodes:
+        if is_operator(node.op):
+            again.add(node.name)
     twice = []
     for node in forward.nodes:
         if is_operator(node.op) and node.name in again:

@@ -272,7 +272,10 @@ def _dissolved(
 ) -> DissolvedRegion:
     size = len(nodes)
     entering = list(_entering(nodes))
-    bare = [(node, one) for node, one in entering if one.type == "Tensor"]
+    bare = []
+    for node, one in entering:
+        if one.type == "Tensor":
+            bare.append((node, one))
     if bare and len(bare) == len(entering):
         return DissolvedRegion(recorded, size, "nothing_profiled")
     for node, one in bare:

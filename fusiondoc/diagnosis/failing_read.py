@@ -69,7 +69,10 @@ def suspects(report: Report, message: str) -> tuple[Group, ...]:
     line = failing_line(message)
     read = groups_read(report, line) if line is not None else ()
     by_id = {group.id: group for group in report.groups}
-    ran = [group.id for group in reversed(report.groups) if group.runs != 0]
+    ran = []
+    for group in reversed(report.groups):
+        if group.runs != 0:
+            ran.append(group.id)
     groups = []
     for name in dict.fromkeys([*read, *ran]):
         if name in by_id:

@@ -34,8 +34,14 @@ class Gain:
     @classmethod
     def of(cls, groups: Sequence[WouldBeGroup]) -> Gain:
         """Return the gain of these groups."""
-        sizes = [one.bytes_saved for one in groups if one.bytes_saved is not None]
-        joined = sum(one.joined - 1 for one in groups if one.joined > 1)
+        sizes = []
+        for one in groups:
+            if one.bytes_saved is not None:
+                sizes.append(one.bytes_saved)
+        joined = 0
+        for one in groups:
+            if one.joined > 1:
+                joined += one.joined - 1
         return cls(
             sum(len(one.ops) for one in groups),
             sum(sizes) if sizes else None,

@@ -137,7 +137,11 @@ def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
     else:
         found = [node.user_source]
     sources = [Source.parse(one) for one in found]
-    return {source.at_line for source in sources if source is not None}
+    lines = set()
+    for source in sources:
+        if source is not None:
+            lines.add(source.at_line)
+    return lines
 
 
 def _pairs(report: Report) -> Iterator[Pair]:

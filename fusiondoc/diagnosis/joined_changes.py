@@ -86,7 +86,10 @@ class _Found:
     def all(self) -> list[Change]:
         """Return the merged changes, without those that are only worth a try and
         have the title of a sure one."""
-        sure = {one.title for one in self._by_words.values() if one.sure}
+        sure = set()
+        for one in self._by_words.values():
+            if one.sure:
+                sure.add(one.title)
         changes = []
         for one in self._by_words.values():
             if one.sure or one.title not in sure:
@@ -215,7 +218,10 @@ class _LinesChangedTogether:
         both = (*one.lines, *other.lines)
         inserted = [edit for edit in both if lines_behind(edit) is not None]
         edits.update(((edit.file, edit.line), edit) for edit in together(inserted))
-        gone = {(edit.file, edit.line) for edit in both if _takes_away(edit)}
+        gone = set()
+        for edit in both:
+            if _takes_away(edit):
+                gone.add((edit.file, edit.line))
         seen = {(edit.file, edit.line) for edit in inserted}
         seen -= {
             (edit.file, edit.line) for edit in both if lines_behind(edit) is None

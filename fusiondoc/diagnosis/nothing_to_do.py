@@ -177,7 +177,11 @@ def _count_outside(report: Report, code: str | None = None) -> int:
     """Return the number of operators outside groups that ran; with ``code`` only
     those with this reason."""
     rows = report.rows_that_may_have_run
-    return sum(row.count for row in rows if code is None or row.reason.code == code)
+    total = 0
+    for row in rows:
+        if code is None or row.reason.code == code:
+            total += row.count
+    return total
 
 
 def _not_found(report: Report, note: str, context: Context) -> NothingToDo:

@@ -171,7 +171,10 @@ class GroupTies:
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
         self._compiled = _groups_by_kernel(report)
         self._partitions = _partitions(report)
-        names = {unit.name for unit in units if _PARTITION.match(unit.name)}
+        names = set()
+        for unit in units:
+            if _PARTITION.match(unit.name):
+                names.add(unit.name)
         self._of_numbers: dict[str, Group] = {}
         if len(names) == len(self._partitions):
             self._of_numbers.update(
@@ -259,7 +262,10 @@ def _groups_by_kernel(
     groups = {group.id: group for group in report.groups}
     found: dict[str, tuple[tuple[int, ...] | None, list[Group]]] = {}
     for kernel in report.kernels:
-        of_kernel = [groups[name] for name in kernel.groups if name in groups]
+        of_kernel = []
+        for name in kernel.groups:
+            if name in groups:
+                of_kernel.append(groups[name])
         if of_kernel:
             found[kernel.name] = (kernel.block and tuple(kernel.block), of_kernel)
     return found
@@ -289,5 +295,8 @@ def nnc_name(group: Group) -> str:
     """Return the name that NNC makes of a group's operators, before it is cut to 40
     characters: ``fused_add_mul`` (``generateNameForGraph``,
     torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
-    names = [op[len("aten::") :] for op in group.ops if op.startswith("aten::")]
+    names = []
+    for op in group.ops:
+        if op.startswith("aten::"):
+            names.append(op[len("aten::") :])
     return "_".join(["fused", *names])

@@ -412,7 +412,10 @@ class _Compared:
         for groups in self._equal:
             of_rank: dict[int, list[Kernel]] = {}
             for group in groups:
-                own = [kernels[name] for name in group.kernels if name in kernels]
+                own = []
+                for name in group.kernels:
+                    if name in kernels:
+                        own.append(kernels[name])
                 of_rank[self._rank_of[group.id]] = own
             for nth in range(max(map(len, of_rank.values()), default=0)):
                 yield {

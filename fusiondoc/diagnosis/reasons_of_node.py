@@ -288,7 +288,10 @@ def _profiled(flow: Flow) -> tuple[int, int]:
     """Return how many nodes take tensors, and for how many of them a type was
     profiled."""
     names = tuple(scalar_types())
-    with_tensors = [node.inputs for node in flow.nodes if node.inputs]
+    with_tensors = []
+    for node in flow.nodes:
+        if node.inputs:
+            with_tensors.append(node.inputs)
     return len(with_tensors), sum(
         any(text.startswith(names) for text in one) for one in with_tensors
     )

@@ -67,7 +67,10 @@ def recipes_page() -> str:
         rows.append(
             f"| `{_cell(one.before)}` | `{_cell(one.after)}` | {', '.join(_helped(one))} | {_remarks(one)} |"
         )
-    helpers = [one.helper.rstrip() for one in RECIPES if one.helper]
+    helpers = []
+    for one in RECIPES:
+        if one.helper:
+            helpers.append(one.helper.rstrip())
     return "\n".join(
         [
             "# Recipes",

@@ -117,7 +117,10 @@ def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
     counted = counted_bytes(kernel)
     if counted is None and kernel.gb_per_s is not None:
         return None
-    mine = [groups[name] for name in kernel.groups if name in groups]
+    mine = []
+    for name in kernel.groups:
+        if name in groups:
+            mine.append(groups[name])
     alone = all(
         len(group.segments) < 2
         and all(len(one.kernels) == 1 for one in group.instances if one.kernels)
@@ -133,7 +136,10 @@ def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
 
 
 def _is_generated(kernel: Kernel, groups: dict[str, Group]) -> bool:
-    kinds = [groups[name].kind for name in kernel.groups if name in groups]
+    kinds = []
+    for name in kernel.groups:
+        if name in groups:
+            kinds.append(groups[name].kind)
     return bool(kinds) and all(map(keeps_kernel_names, kinds))
 
 

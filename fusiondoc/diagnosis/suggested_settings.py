@@ -233,7 +233,10 @@ def other_fuser(
     codes are about single operators, takes one of them; None if there is none."""
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
-    ops = {row.op for row in report.unfused if row.reason.code in codes}
+    ops = set()
+    for row in report.unfused:
+        if row.reason.code in codes:
+            ops.add(row.op)
     alone = bool(ops) and all(code in NO_RULE for code in codes)
     for fuser in facts_of(effective).instead:
         if _can_run(fuser, report, options) and (

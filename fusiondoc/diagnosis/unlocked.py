@@ -448,7 +448,10 @@ class Plans:
         those of one side are element-wise."""
         by_elements = False
         for side in (graph.before[view], graph.after[view]):
-            beside = [graph.nodes[other] for other in side if free[other]]
+            beside = []
+            for other in side:
+                if free[other]:
+                    beside.append(graph.nodes[other])
             if not beside:
                 return False
             by_elements = by_elements or not any(
@@ -704,7 +707,10 @@ def _plans_of_regions(report: Report) -> dict[str | None, int]:
     found: dict[str | None, int] = {}
     for program in report.programs:
         # A report with the first groups alone does not have all that plans name.
-        known = [counts[one.group] for one in program.nodes if one.group in counts]
+        known = []
+        for one in program.nodes:
+            if one.group in counts:
+                known.append(counts[one.group])
         if known:
             found[program.id] = min(known)
     return found

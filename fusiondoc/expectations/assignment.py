@@ -134,7 +134,10 @@ def _claim(found: Assignment) -> None:
     for matched in claiming:
         if matched.is_whole:
             _claim_all(matched, found.free, needed)
-    hungry = [matched.wanted for matched in found.matched if matched.lacking]
+    hungry = []
+    for matched in found.matched:
+        if matched.lacking:
+            hungry.append(matched.wanted)
     for matched in claiming:
         if not matched.is_whole:
             _claim_needed(matched, found.free, needed, hungry)

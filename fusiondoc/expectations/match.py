@@ -85,7 +85,10 @@ def _without_backward(
     """Give the outcomes of backward passes one common explanation: their groups,
     the number of groups if it is too low, and the limits on all operators. A
     forward pass that records nothing for a backward pass has other plans."""
-    paths = {group.path for group in section.groups if group.phase == "backward"}
+    paths = set()
+    for group in section.groups:
+        if group.phase == "backward":
+            paths.add(group.path)
     number = (*section.path, "number_of_groups")
     whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))
     explained = []

@@ -46,7 +46,10 @@ def sentences(operators: Sequence[Missing]) -> list[str]:
             tuple(map(id, missing.between)),
         )
         together.setdefault(key, []).append(missing)
-    explained = [missing.row for missing in operators if missing.row is not None]
+    explained = []
+    for missing in operators:
+        if missing.row is not None:
+            explained.append(missing.row)
     sentences = []
     for these in together.values():
         names = list(

@@ -91,7 +91,10 @@ def _lacking(
     for index, matched in enumerate(found.matched):
         if matched.lacking:
             lacking[index] = matched
-    more = sum(matched.more for matched in found.matched if matched.is_whole)
+    more = 0
+    for matched in found.matched:
+        if matched.is_whole:
+            more += matched.more
     are_named = all(
         matched.is_whole and matched.lacking <= _MOST_INSTANCES
         for matched in lacking.values()
@@ -283,7 +286,10 @@ def _source_now(wanted: SourceRange, lines: Sequence[Source]) -> str:
     same = next((file for file in files if path_ends_with(file, wanted.file)), None)
     file = same or files.most_common(1)[0][0]
     shown = wanted.file if same else near(Source(file, 1))[: -len(":1")]
-    numbers = [line.line for line in lines if line.file == file]
+    numbers = []
+    for line in lines:
+        if line.file == file:
+            numbers.append(line.line)
     if wanted.first is None:
         return shown
     return str(SourceRange(shown, min(numbers), max(numbers)))

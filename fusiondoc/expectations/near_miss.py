@@ -144,7 +144,10 @@ class _Compared(NamedTuple):
 def _as_sets(wanted: GroupExpectation, group: Group) -> _Compared:
     names = tuple(dict.fromkeys(wanted.ops))
     shared = tuple(op for op in names if op in group.ops)
-    lacking = [(op, None) for op in names if op not in group.ops]
+    lacking = []
+    for op in names:
+        if op not in group.ops:
+            lacking.append((op, None))
     extra = tuple(op for op in dict.fromkeys(group.ops) if op not in names)
     return _Compared(shared, lacking, extra)
 
@@ -394,7 +397,10 @@ def dtypes(group: Group) -> tuple[str, ...]:
     for match in (re.match(r"(\w+)\(", text) for text in group.inputs):
         if match:
             printed.append(match.group(1))
-    types = [DTYPE_OF[name] for name in printed if name in DTYPE_OF]
+    types = []
+    for name in printed:
+        if name in DTYPE_OF:
+            types.append(DTYPE_OF[name])
     return tuple(t for t in types if "float" in t or "complex" in t) or tuple(types)
 
 

@@ -123,7 +123,10 @@ def _other_names(
         return
     before, after = parts[:at], parts[at + 1 :]
     beside = _names_inside(before, layers)
-    heads = [[*before, name] for name in beside if not name.isdigit()]
+    heads = []
+    for name in beside:
+        if not name.isdigit():
+            heads.append([*before, name])
     heads += [[*before, name, parts[at]] for name in beside]
     if after:
         heads.append(before)

@@ -245,7 +245,10 @@ def titles(holds: Callable[[Fuser], object]) -> str:
 def order_of_choice() -> str:
     """The fusers of TorchScript from which "auto" chooses, as a clause: the last
     works wherever torch does."""
-    known = (fuser.title for fuser in FUSERS.values() if fuser.by_default)
+    known = []
+    for fuser in FUSERS.values():
+        if fuser.by_default:
+            known.append(fuser.title)
     return " where this torch really has it, else ".join(known)
 
 
@@ -296,7 +299,10 @@ def own_dumps() -> tuple[str, ...]:
 def of_torchscript() -> tuple[str, ...]:
     """Fusers that can be requested and whose groups are nodes of TorchScript's
     plans."""
-    requested = (FUSERS[name] for name in choices() if name in FUSERS)
+    requested = []
+    for name in choices():
+        if name in FUSERS:
+            requested.append(FUSERS[name])
     return tuple(fuser.name for fuser in requested if fuser.of_torchscript)
 
 

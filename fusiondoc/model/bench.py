@@ -265,7 +265,10 @@ def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
         ValueError: there is no round.
     """
     whole = measured([value for times in processes for value in times])
-    apart = [_median(sorted(times)) for times in processes if times]
+    apart = []
+    for times in processes:
+        if times:
+            apart.append(_median(sorted(times)))
     return Measured(whole.median, min(whole.low, *apart), max(whole.high, *apart))
 
 

@@ -93,7 +93,10 @@ def module_tree(report: Report) -> tuple[Module, ...]:
     for layer, has in operators_by_layer(report).items():
         node = top.at(layer)
         node.fused, node.unfused = has.fused, has.unfused
-    kernels = {k.id: k.ms.median for k in report.kernels if k.ms is not None}
+    kernels = {}
+    for k in report.kernels:
+        if k.ms is not None:
+            kernels[k.id] = k.ms.median
     for group in report.groups:
         for instance in group.instances if group.specialisation == 1 else ():
             took = None
@@ -111,7 +114,10 @@ def _took(
     """Milliseconds of one run of an instance. Segments run one after the other;
     without segments, several kernels are for several shapes, and the slowest
     counts."""
-    known = [kernels[name] for name in instance.kernels if name in kernels]
+    known = []
+    for name in instance.kernels:
+        if name in kernels:
+            known.append(kernels[name])
     if not known:
         return None
     if group.segments:

@@ -35,7 +35,11 @@ def by_inputs(
         mine = [i for i in iterations if i.inputs == number]
         indexes = {i.index for i in mine}
         calm = [i for i in mine if i.stage not in ("compiling", "profiling")]
-        steady = sorted(i.seconds for i in calm if i.seconds is not None)
+        steady = []
+        for i in calm:
+            if i.seconds is not None:
+                steady.append(i.seconds)
+        steady.sort()
         rows.append(
             ShapeRow(
                 inputs=number,

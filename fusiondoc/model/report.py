@@ -486,11 +486,19 @@ class Report:
             figures["expectations_broken"] = sum(
                 not expected.holds for expected in self.expectations
             )
-        return {name: value for name, value in figures.items() if value is not None}
+        metrics = {}
+        for name, value in figures.items():
+            if value is not None:
+                metrics[name] = value
+        return metrics
 
     def _groups_of(self, phase: str) -> int:
         """Number of groups of a phase, among the rows that the report lists."""
-        return sum(group.count for group in self.groups if group.phase == phase)
+        total = 0
+        for group in self.groups:
+            if group.phase == phase:
+                total += group.count
+        return total
 
     def _findings_of(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -10,4 +10,8 @@ from fusiondoc.model.report import Report, Unfused
 def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
     """Return the rows of ``unfused`` by ``Unfused.index``, which is
     ``ProgramNode.row``; None has no entry."""
-    return {row.index: row for row in report.unfused if row.index is not None}
+    rows: dict[int | None, Unfused] = {}
+    for row in report.unfused:
+        if row.index is not None:
+            rows[row.index] = row
+    return rows

@@ -19,7 +19,10 @@ def unfused_bytes(rows: Iterable[_Outside]) -> int | None:
     """Return the memory traffic that fusing the operators outside groups can save
     in a run, as far as their sizes are known; None if no size is known. Operators
     that never ran move nothing."""
-    ran = [row.bytes_moved for row in rows if row.ran is not False]
+    ran = []
+    for row in rows:
+        if row.ran is not False:
+            ran.append(row.bytes_moved)
     known = [moved for moved in ran if moved is not None]
     if known or not ran:
         return sum(known)

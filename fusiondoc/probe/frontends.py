@@ -368,7 +368,10 @@ def _named_values(function: types.FunctionType) -> list[Any]:
     for name in names:  # functorch.compile.memory_efficient_fusion
         # Not getattr: a module's own __getattr__ may import (torch._dynamo) or
         # raise (torch.classes).
-        found = [vars(module)[name] for module in modules if name in vars(module)]
+        found = []
+        for module in modules:
+            if name in vars(module):
+                found.append(vars(module)[name])
         values += found
         modules += [value for value in found if isinstance(value, types.ModuleType)]
     for cell in function.__closure__ or ():

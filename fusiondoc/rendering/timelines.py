@@ -91,7 +91,10 @@ class Drawn:
 def drawn(timeline: Timeline) -> Drawn | None:
     """The picture; None without two known values."""
     moments = timeline.moments
-    known = [moment.value for moment in moments if moment.value is not None]
+    known = []
+    for moment in moments:
+        if moment.value is not None:
+            known.append(moment.value)
     if len(known) < 2:
         return None
     steps = (0.0, 0.25, 0.5, 0.75, 1.0) if timeline.is_share else axis(max(known))

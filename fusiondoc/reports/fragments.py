@@ -131,7 +131,9 @@ def _step(step: ListedChange) -> str:
     for text in (step.unlocks, step.position, step.note, step.proof):
         if text:
             lines.append(_line("div", text))
-    lines += [_line("pre", code) for code in (step.diff, step.code) if code]
+    for code in (step.diff, step.code):
+        if code:
+            lines.append(_line("pre", code))
     if step.command is not None:
         lines += _command(step.command)
     return f"<li>{''.join(lines)}</li>"

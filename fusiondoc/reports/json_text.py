@@ -34,7 +34,10 @@ _LEFT_OUT = "evidence_left_out"
 def names_in_json(kind: Any) -> tuple[str, ...]:
     """Return the names of a class that are in JSON: its fields, except those that
     ``metadata`` excludes, and derived properties."""
-    names = [f.name for f in fields(kind) if f.metadata.get("json", True)]
+    names = []
+    for f in fields(kind):
+        if f.metadata.get("json", True):
+            names.append(f.name)
     for base in getmro(kind):
         names += DERIVED.get(base.__name__, ())
     return tuple(names)

@@ -153,7 +153,10 @@ def normalised(message: str) -> str:
 def short(message: str) -> str:
     """The line of an error that names the fault."""
     assertion = _ASSERT.search(message)
-    lines = [line.strip() for line in message.split("\n") if line.strip()]
+    lines = []
+    for line in message.split("\n"):
+        if line.strip():
+            lines.append(line.strip())
     if assertion is not None:
         lines = [line for line in lines if assertion[0] in line]
     compiler = _COMPILER.search(message)

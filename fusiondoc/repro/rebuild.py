@@ -203,7 +203,11 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> PrintedGroup | None:
     is no other."""
     cut_off: PrintedGroup | None = None
     for log in logs:
-        lines = sorted(e.line for e in group.evidence if e.file == log.name)
+        lines = []
+        for e in group.evidence:
+            if e.file == log.name:
+                lines.append(e.line)
+        lines.sort()
         if not lines:
             continue
         for shown in _graph_prints(log):

@@ -469,7 +469,10 @@ def _telling_line(text: str) -> str:
     message ends in advice, the one after ``backend='...' raised:`` (2.1 to 2.5) or
     the first one; for TorchScript's interpreter, whose last line may be only
     ``RuntimeError:``, the one that it marks."""
-    lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
+    lines = []
+    for line in text.strip().split("\n"):
+        if line.strip():
+            lines.append(line.strip())
     for line, after in itertools.pairwise(lines):
         if line.startswith("backend=") and line.endswith("raised:"):
             return after[:300]

@@ -230,7 +230,10 @@ class Supervised:
                 found[name] = _whereabouts(f"{folder}/{n}", self._pipe_name)
             # If a process is ending, all entries disappear at once.
             if os.listdir(folder):  # noqa: PTH208  (names alone are needed, ten times a second)
-                self.away = {name: where for name, where in found.items() if where}
+                self.away = {}
+                for name, where in found.items():
+                    if where:
+                        self.away[name] = where
 
     def send(self, letter: bytes) -> None:
         """Send a command (``supervisor.py`` lists them)."""

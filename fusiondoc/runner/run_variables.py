@@ -291,7 +291,10 @@ def _is_torch_compile(node: ast.AST) -> bool:
 
 
 def _has_default_backend(call: ast.Call) -> bool:
-    backends = [word.value for word in call.keywords if word.arg == "backend"]
+    backends = []
+    for word in call.keywords:
+        if word.arg == "backend":
+            backends.append(word.value)
     return all(
         isinstance(value, ast.Constant) and value.value == COMPILER
         for value in backends

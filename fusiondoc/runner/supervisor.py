@@ -362,7 +362,11 @@ def _prctl(option: int, value: int) -> bool:
 
 def _processes() -> list[int]:
     try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        processes = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                processes.append(int(name))
+        return processes
     except OSError:
         return []
 

@@ -439,7 +439,11 @@ def kernel_facts(change: KernelChange) -> list[str]:
             words[kind] = f"{kind}: {speed(change.speed)}{_rate(change)}"
     if a.gb_per_s and b.gb_per_s:
         words["bandwidth"] = f"bandwidth {change.bandwidth}{_rate(change)}"
-    return [words[kind] for kind in change.kinds if kind in words]
+    facts = []
+    for kind in change.kinds:
+        if kind in words:
+            facts.append(words[kind])
+    return facts
 
 
 def _rate(change: KernelChange) -> str:
@@ -457,7 +461,10 @@ def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
     """Return the kernels to show, and a sentence on those of which only the counted
     bytes differ."""
     shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
-    counted = sum(1 for change in comparison.kernels if "bytes" in change.kinds)
+    counted = 0
+    for change in comparison.kernels:
+        if "bytes" in change.kinds:
+            counted += 1
     if not counted:
         return shown, None
     kernels = count(counted, "kernel")

@@ -136,7 +136,10 @@ def groups_of(report: Report) -> str:
     """Return ``2 groups``; ``2 groups (and 4 in further specialisations)`` if they
     were compiled again; ``5 groups (3 of TorchScript, 2 of te.ops)`` if several
     frontends made groups."""
-    more = sum(group.count for group in report.groups if group.specialisation > 1)
+    more = 0
+    for group in report.groups:
+        if group.specialisation > 1:
+            more += group.count
     again = f" (and {more:,} in further specialisations)" if more else ""
     first = report.fusion_groups - more
     return count(first, "group") + _by_frontend(report, first) + again

@@ -99,7 +99,10 @@ def _facts(history: History) -> Iterator[tuple[str, str]]:
     days = sorted(run.date[:10] for run in runs)
     if days:
         yield "From", f"{days[0]} to {days[-1]}"
-    commits = {run.commit for run in runs if run.commit is not None}
+    commits = set()
+    for run in runs:
+        if run.commit is not None:
+            commits.add(run.commit)
     if commits:
         yield "Commits", f"{len(commits):,}"
     if history.unreadable:

@@ -56,7 +56,10 @@ def picture(
         if node.op not in NO_OPERATORS:
             kept.append(index)
     number = {index: box for box, index in enumerate(kept)}
-    edges = [(a, b) for a, b in program.edges if a in number and b in number]
+    edges = []
+    for a, b in program.edges:
+        if a in number and b in number:
+            edges.append((a, b))
     why = _why_apart(boundaries)
     causes = []
     for a, b in edges:

@@ -89,7 +89,10 @@ def boundaries(context: ReportContext) -> Section:
 def through_memory(rows: tuple[Boundary, ...]) -> str:
     """Return ``12 tensors through memory, 3.1 MB``."""
     number = count(sum(one.count for one in rows), "tensor")
-    known = [one.bytes * one.count for one in rows if one.bytes is not None]
+    known = []
+    for one in rows:
+        if one.bytes is not None:
+            known.append(one.bytes * one.count)
     return f"{number} through memory" + (f", {size(sum(known))}" if known else "")
 
 

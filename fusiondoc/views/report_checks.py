@@ -55,7 +55,10 @@ def numbers_in_a_line(report: Report) -> str | None:
 
 def _how_many_same(report: Report) -> str:
     names = {row.what for row in report.verification}
-    off = {row.what for row in report.verification if not row.same}
+    off = set()
+    for row in report.verification:
+        if not row.same:
+            off.add(row.what)
     passes = len({row.iteration for row in report.verification})
     return f"{len(names - off):,} of {len(names):,} results are the same in all of {passes} passes"
 

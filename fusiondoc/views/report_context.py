@@ -78,7 +78,11 @@ class ReportContext:
     @cached_property
     def _graphs(self) -> list[Evidence]:
         """The lines at which the graphs of the groups begin."""
-        return [group.evidence[0] for group in self.report.groups if group.evidence]
+        graphs = []
+        for group in self.report.groups:
+            if group.evidence:
+                graphs.append(group.evidence[0])
+        return graphs
 
     @cached_property
     def _is_one_log(self) -> bool:

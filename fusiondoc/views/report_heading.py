@@ -344,7 +344,10 @@ def _partitions(computed: Sequence[Kernel]) -> str:
 
 
 def _launches(report: Report, launched: Sequence[Kernel]) -> str:
-    rates = [kernel.gb_per_s.median for kernel in launched if kernel.gb_per_s]
+    rates = []
+    for kernel in launched:
+        if kernel.gb_per_s:
+            rates.append(kernel.gb_per_s.median)
     ms = sum(kernel.ms.median for kernel in launched if kernel.ms)
     text = f"{len(report.kernels):,}, median {_range(min(rates), max(rates), whole)} GB/s"
     shares = []
@@ -574,7 +577,10 @@ def _fast_card(report: Report) -> Card:
     if not timed:
         return Card(title, blocks=(Sentences(known), below))
     timed.sort(key=lambda kernel: -(kernel.ms.median if kernel.ms else 0.0))
-    rates = [kernel.gb_per_s.median for kernel in timed if kernel.gb_per_s]
+    rates = []
+    for kernel in timed:
+        if kernel.gb_per_s:
+            rates.append(kernel.gb_per_s.median)
     rows = []
     for kernel in timed[:_MOST]:
         rows.append(_kernel(kernel, report, max(rates) or 1.0))

@@ -329,7 +329,10 @@ def _spans(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
 
 def _median(span: Sequence[Iteration]) -> float | None:
     """Return the median in milliseconds."""
-    known = [one.seconds * 1e3 for one in span if one.seconds is not None]
+    known = []
+    for one in span:
+        if one.seconds is not None:
+            known.append(one.seconds * 1e3)
     if known:
         return float(median(known))
     return None

@@ -111,7 +111,10 @@ def suite_document(suite: Suite) -> Document:
 
 def device(suite: Suite) -> str:
     """Return the GPU's name, or ``CPU``."""
-    benches = [case.bench for case in suite.cases if case.bench is not None]
+    benches = []
+    for case in suite.cases:
+        if case.bench is not None:
+            benches.append(case.bench)
     for bench in benches:
         if bench.environment.get("gpu"):
             return device_of(bench)

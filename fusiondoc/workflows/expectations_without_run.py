@@ -45,7 +45,10 @@ def _tracked_captures(folder: Path) -> Iterator[str]:
     """A sentence on captures that git tracks: they hold logs, sources and variables
     of a run, and are meant for their machine only."""
     listed = git(folder, "ls-files", "-z") or b""
-    paths = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    paths = []
+    for name in listed.split(b"\0"):
+        if name:
+            paths.append(os.fsdecode(name))
     captures = [path for path in paths if FOLDER in PurePosixPath(path).parts]
     if captures:
         number = count(len(captures), "file")

@@ -311,7 +311,11 @@ def _write_into(folder: Path, files: Mapping[str, bytes], index: bytes) -> None:
 
 
 def _without_texts(kernel: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kernel.items() if key not in _TEXTS}
+    texts = {}
+    for key, value in kernel.items():
+        if key not in _TEXTS:
+            texts[key] = value
+    return texts
 
 
 _TEXTS = ("code", "dumps")

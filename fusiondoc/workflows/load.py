@@ -259,7 +259,10 @@ def report_of_logs(
 def _folder_of(logs: Sequence[LogInput]) -> str | None:
     """The folder that holds exactly these logs, with its name in reports; None for
     one log, or if there is no such folder."""
-    paths = {str(log.path) for log in logs if log.path is not None}
+    paths = set()
+    for log in logs:
+        if log.path is not None:
+            paths.add(str(log.path))
     if len(logs) < 2 or len(paths) != len(logs):
         return None
     try:

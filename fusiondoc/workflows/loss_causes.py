@@ -167,7 +167,10 @@ def _named_causes(
     lines comes from a commit, which has a name."""
     if best.by == "lines":
         best = next((other for other in together if other.by == "commit"), best)
-    names = [other.by for other in together if other.by != best.by]
+    names = []
+    for other in together:
+        if other.by != best.by:
+            names.append(other.by)
     if best.by == "commit" or "commit" in names:
         names = [name for name in names if name != "lines"]
     return best, tuple(names)

@@ -168,7 +168,10 @@ def _of_all(
 def _first_unknown(nodes: Sequence[ast.AST]) -> str | None:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     called = {id(call.func) for call in calls}
-    by_literal = {id(call.func) for call in calls if _literal_import(call)}
+    by_literal = set()
+    for call in calls:
+        if _literal_import(call):
+            by_literal.add(id(call.func))
     written = _Written(
         frozenset(_of_all(nodes, _names_of_imports)),
         frozenset(_of_all(nodes, _opened_as)),
@@ -308,7 +311,10 @@ class _Written:
         if not _reads(name):
             return None
         nodes = (node for node in ast.walk(call) if isinstance(node, ast.Constant))
-        texts = [node.value for node in nodes if isinstance(node.value, str)]
+        texts = []
+        for node in nodes:
+            if isinstance(node.value, str):
+                texts.append(node.value)
         if any(text.strip("./") == "" for text in texts) or (
             _LISTS.match(name) and not texts
         ):

@@ -337,13 +337,21 @@ def _te_files(capture: Capture) -> set[str]:
         for operator in pipeline.operators:
             operators.append(operator)
     positions = (Source.parse(operator.source) for operator in operators)
-    return {position.file for position in positions if position is not None}
+    te_files = set()
+    for position in positions:
+        if position is not None:
+            te_files.add(position.file)
+    return te_files
 
 
 def _user_files(report: Report) -> set[str]:
     """The files of the user's own program that the report names."""
     positions = map(Source.parse, _user_lines(report))
-    return {position.file for position in positions if position is not None}
+    user_files = set()
+    for position in positions:
+        if position is not None:
+            user_files.add(position.file)
+    return user_files
 
 
 def _package_files(report: Report) -> frozenset[str]:

@@ -228,7 +228,10 @@ class _Walk:
         try:
             if not is_capture(Path(folder)):
                 return False
-            sizes = [file.stat().st_size for file in files if file.is_file()]
+            sizes = []
+            for file in files:
+                if file.is_file():
+                    sizes.append(file.stat().st_size)
             self.items.append(ListedRun(folder, sum(sizes), True))
         except OSError as error:
             text = f"the folder cannot be read: {error.strerror}"
@@ -322,7 +325,10 @@ def _in_store(address: str) -> Listing:
 def _outermost_captures(names: Iterable[str]) -> set[str]:
     """Folders that hold a request; runs inside a capture belong to it."""
     end = f"/{REQUEST}"
-    captures = {name.removesuffix(end) for name in names if name.endswith(end)}
+    captures = set()
+    for name in names:
+        if name.endswith(end):
+            captures.add(name.removesuffix(end))
     return {name for name in captures if captures.isdisjoint(_parents(name))}
 
 

@@ -320,12 +320,19 @@ class UserProgram:
     def names_in_report(self) -> Mapping[Path, str]:
         """The user's files -> how the report names them."""
         paths = {name: self.path_of(name) for name in self._names}
-        return {path: name for name, path in paths.items() if path is not None}
+        names = {}
+        for name, path in paths.items():
+            if path is not None:
+                names[path] = name
+        return names
 
     @property
     def files(self) -> Sequence[ParsedFile]:
         """The user's files that the run shows: those of unfused operators and of
         groups, and the target's."""
         parsed = [self.target_file, *map(self.file, self._names)]
-        by_path = {one.source.path: one for one in parsed if one is not None}
+        by_path = {}
+        for one in parsed:
+            if one is not None:
+                by_path[one.source.path] = one
         return list(by_path.values())

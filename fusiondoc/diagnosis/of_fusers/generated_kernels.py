@@ -60,8 +60,15 @@ class GeneratedKernels:
 
     def phases(self, kernel: Kernel) -> set[str]:
         """Return the phases of its groups."""
-        groups = (self._groups[id_] for id_ in kernel.groups if id_ in self._groups)
-        return {group.phase for group in groups if group.phase is not None}
+        groups = []
+        for id_ in kernel.groups:
+            if id_ in self._groups:
+                groups.append(self._groups[id_])
+        phases = set()
+        for group in groups:
+            if group.phase is not None:
+                phases.add(group.phase)
+        return phases
 
 
 def with_launches_as_units(trace: Trace, kernels: GeneratedKernels) -> Trace:

@@ -98,7 +98,10 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
             )
             found.setdefault(key, []).append(boundary)
     for (code, source, remedy), several in found.items():
-        sizes = [one.bytes * one.count for one in several if one.bytes is not None]
+        sizes = []
+        for one in several:
+            if one.bytes is not None:
+                sizes.append(one.bytes * one.count)
         moved = sum(sizes)
         if len(sizes) == len(several) and moved < LEAST_BYTES:
             continue  # a number that a later kernel reads: nothing to save

@@ -298,7 +298,10 @@ def _bare(report: Report) -> Sequence[CompiledGraphRow]:
 
 def without_calls(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: calls whose operators are not known."""
-    nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
+    nameless = 0
+    for row in report.unfused:
+        if row.op == NAMELESS:
+            nameless += row.count
     if nameless and not _bare(report):
         calls = f"{count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}"
         yield finding(

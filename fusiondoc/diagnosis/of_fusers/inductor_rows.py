@@ -209,7 +209,10 @@ def source_of(node: ComputingNode) -> str | None:
 def layer_of(node: ComputingNode) -> str | None:
     """Return the layer that all its operators share; for operators of several
     layers the one that contains these."""
-    layers = [operator.layer for operator in node.operators if operator.layer]
+    layers = []
+    for operator in node.operators:
+        if operator.layer:
+            layers.append(operator.layer)
     if not layers:
         return None
     common = layers[0].split(".")

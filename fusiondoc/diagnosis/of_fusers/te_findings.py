@@ -265,7 +265,10 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
         )
     if report.te is None or not report.te.own_fusions:
         return
-    made = [group.name for group in report.groups if _own(report, group.id)]
+    made = []
+    for group in report.groups:
+        if _own(report, group.id):
+            made.append(group.name)
     if made:
         effect = f"; they made {', '.join(dict.fromkeys(made))}"
     else:

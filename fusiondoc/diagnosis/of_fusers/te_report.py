@@ -234,7 +234,10 @@ class _Rows:
         themselves their own path."""
         if fuser in self._layers:
             return self._layers[fuser] or None
-        paths = [one.path for one in self._pipelines[fuser].operators if one.path]
+        paths = []
+        for one in self._pipelines[fuser].operators:
+            if one.path:
+                paths.append(one.path)
         if paths:
             return paths[0]
         return None

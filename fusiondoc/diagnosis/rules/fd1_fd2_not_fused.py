@@ -515,7 +515,10 @@ def _together(rows: Sequence[Unfused]) -> Time | None:
     """Return the time that the rows take in a step together; None if the profile
     has none of them."""
     times = [row.time for row in rows if row.time is not None]
-    saved = [one.could_save_ms for one in times if one.could_save_ms is not None]
+    saved = []
+    for one in times:
+        if one.could_save_ms is not None:
+            saved.append(one.could_save_ms)
     if not times:
         return None
     ms, share = sum(one.ms for one in times), sum(one.share for one in times)

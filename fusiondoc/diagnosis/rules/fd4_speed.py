@@ -47,7 +47,10 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
     kernels = {kernel.id: kernel for kernel in report.kernels}
     for group in report.groups:
         launched = _launched_together(group)
-        own = [kernels[name] for name in launched if name in kernels]
+        own = []
+        for name in launched:
+            if name in kernels:
+                own.append(kernels[name])
         number = len(group.segments) or len(launched)
         if (
             number < 2
@@ -60,7 +63,10 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
         costs = ""
         if extra:
             costs = f"; between them {in_bytes(extra)} are written and read again"
-        evidence = [kernel.evidence[0] for kernel in own if kernel.evidence]
+        evidence = []
+        for kernel in own:
+            if kernel.evidence:
+                evidence.append(kernel.evidence[0])
         yield finding(
             "FD403",
             f"Group {describe(group)} runs as {number} kernels ({names}){costs}{_why(group)}",
@@ -144,7 +150,10 @@ def _is_small(group: Group, kernels: dict[str, Kernel], limit: float) -> bool:
     on a GPU."""
     if group.specialisation != 1 or group.fallback:
         return False
-    mine = [kernels[name] for name in group.kernels if name in kernels]
+    mine = []
+    for name in group.kernels:
+        if name in kernels:
+            mine.append(kernels[name])
     if mine:
         return all(kernel.bound == LAUNCH for kernel in mine)
     moved = must_move(group)

@@ -30,7 +30,10 @@ def with_live(read: Compilation | None, live: Compilation) -> Compilation:
     graphs = []
     for graph in live.graphs:
         graphs.append(_joined(graph, of_log.pop(_key(graph), None)))
-    ids = [graph.compile_id for graph in live.graphs if graph.failed is not None]
+    ids = []
+    for graph in live.graphs:
+        if graph.failed is not None:
+            ids.append(graph.compile_id)
     others = (graph for graph in of_log.values() if not _is_failed(graph, ids))
     return replace(
         read,
@@ -93,7 +96,10 @@ def _final(
     for which no kernel is generated: the wrapper sums in eager code, as the
     generated code shows."""
     by_name: Mapping[str, FinalNode] = {node.name: node for node in read}
-    of_wrapper = {node.name: node for node in read if node.call in _OF_WRAPPER}
+    of_wrapper = {}
+    for node in read:
+        if node.call in _OF_WRAPPER:
+            of_wrapper[node.name] = node
     nodes = []
     for node in live:
         nodes.append(

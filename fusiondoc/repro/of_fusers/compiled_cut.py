@@ -214,7 +214,10 @@ def _hints(buffers: Sequence[Buffer]) -> dict[str, int]:
             sizes = [size.strip() for size in found[2].split(",")]
         symbols = [size for size in sizes if _SYMBOL.fullmatch(size)]
         item = element_size(found[1]) if found is not None else None
-        numbers = [whole_number(size) or 0 for size in sizes if size not in symbols]
+        numbers = []
+        for size in sizes:
+            if size not in symbols:
+                numbers.append(whole_number(size) or 0)
         others = prod(numbers) * (item or 0)
         if len(symbols) == 1 and others > 0 and buffer.bytes:
             hints.setdefault(symbols[0], buffer.bytes // others)
@@ -255,7 +258,10 @@ def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
 
 
 def _numbers(text: str, hints: dict[str, int]) -> tuple[int, ...] | None:
-    numbers = [size_of(part, hints) for part in text.split(",") if part.strip()]
+    numbers = []
+    for part in text.split(","):
+        if part.strip():
+            numbers.append(size_of(part, hints))
     known = []
     for number in numbers:
         if number is not None and number >= 0:
