@@ -191,11 +191,10 @@ def request_again(
             f"'{capture.name}' ran in {folder}, which is gone",
             "Name the target to run it from here.",
         )
-    options = {
-        name: value
-        for name, value in vars(request.options).items()
-        if value is not None
-    }
+    options = {}
+    for name, value in vars(request.options).items():
+        if value is not None:
+            options[name] = value
     options.update(dumps=tuple(dumps), verify=False)
     return RunRequest(
         target=target,

@@ -610,8 +610,8 @@ def bound_by_import(node: ast.AST) -> dict[str, str]:
         return {}
     base = "." * node.level + (node.module or "")
     dot = "" if base.endswith(".") or not base else "."
-    return {
-        alias.asname or alias.name: f"{base}{dot}{alias.name}"
-        for alias in node.names
-        if alias.name != "*"
-    }
+    bound = {}
+    for alias in node.names:
+        if alias.name != "*":
+            bound[alias.asname or alias.name] = f"{base}{dot}{alias.name}"
+    return bound

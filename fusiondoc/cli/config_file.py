@@ -165,10 +165,10 @@ def _plain(node: Any, position: str, depth: int = 0) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, position, depth + 1) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return {
-            str(k.value): _plain(v, position, depth + 1)
-            for k, v in yaml_text.items(node)
-        }
+        items = {}
+        for k, v in yaml_text.items(node):
+            items[str(k.value)] = _plain(v, position, depth + 1)
+        return items
     kind = yaml_text.kind(node)
     if kind == "bool":
         return node.value.lower() in ("true", "yes", "on")

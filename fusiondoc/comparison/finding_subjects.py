@@ -59,9 +59,10 @@ class Subjects:
         )
 
     def _groups_of(self, finding: Finding) -> list[Group]:
-        ids = dict.fromkeys(
-            id_ for line in finding.evidence for id_ in self._proved.get(line, ())
-        )
+        ids: dict[str, None] = {}
+        for line in finding.evidence:
+            for id_ in self._proved.get(line, ()):
+                ids[id_] = None
         groups = []
         for id_ in ids:
             if id_ in self._groups:

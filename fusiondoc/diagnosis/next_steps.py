@@ -70,7 +70,10 @@ def with_plan(
         )
     if changes:
         blocking = [one for one in blocking if one.change.codes != ("FD102",)]
-    named = {code for one in blocking for code in one.change.codes}
+    named = set()
+    for one in blocking:
+        for code in one.change.codes:
+            named.add(code)
     left = _without_findings_on(refuted, report)
     steps = later_steps(left, context, bool(changes))
     later = [one for one in steps if named.isdisjoint(one.change.codes)]

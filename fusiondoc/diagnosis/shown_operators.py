@@ -49,11 +49,10 @@ class ShownOperators:
         for one in report.unfused:
             for line in one.users_lines:
                 self._of_line.setdefault((one.op, line), []).append(one)
-        self._of_groups = [
-            text
-            for group in report.groups
-            for text in (*group.inputs, *group.outputs)
-        ]
+        self._of_groups = []
+        for group in report.groups:
+            for text in (*group.inputs, *group.outputs):
+                self._of_groups.append(text)
 
     def shown(
         self,

@@ -132,23 +132,22 @@ class Plans:
         written with a chunk, which no differentiable graph and not every fuser
         takes."""
         self._details = [row.reason.detail for row in report.unfused]
-        position: dict[int | None, int] = {
-            row.index: at for at, row in enumerate(report.unfused)
-        }
+        position: dict[int | None, int] = {}
+        for at, row in enumerate(report.unfused):
+            position[row.index] = at
         position.pop(None, None)
         stops = self._facts.limits.stops_at_side_effects
-        self._plans = [
-            plan_of(program, position, stops)
-            for program in report.programs
-            if program.specialisation == 1
-        ]
+        self._plans = []
+        for program in report.programs:
+            if program.specialisation == 1:
+                self._plans.append(plan_of(program, position, stops))
         nodes = Counter(
             row for plan in self._plans for row in plan.rows if row is not None
         )
-        self._times = {
-            at: max(1, report.unfused[at].count // number)
-            for at, number in nodes.items()
-        }
+        times = {}
+        for at, number in nodes.items():
+            times[at] = max(1, report.unfused[at].count // number)
+        self._times = times
         """Row -> how many plans of the run equal each plan of the report that has
         its nodes."""
         self._groups = {group.id: group for group in report.groups}
@@ -474,11 +473,10 @@ class Plans:
     ) -> WouldBeGroup | None:
         """Return the group of these nodes; None if nothing in it is changed, or if
         it has a single operator."""
-        every = [
-            row
-            for row in (plan.rows[index] for index in members)
-            if row is not None
-        ]
+        every = []
+        for row in (plan.rows[index] for index in members):
+            if row is not None:
+                every.append(row)
         rows = frozenset(every)
         if rows.isdisjoint(changed):
             return None
@@ -488,9 +486,10 @@ class Plans:
             for index in members
             if _computes(nodes[index], plan.rows[index], changed)
         )
-        names = [
-            nodes[index].group for index in members if nodes[index].kind == "group"
-        ]
+        names = []
+        for index in members:
+            if nodes[index].kind == "group":
+                names.append(nodes[index].group)
         views = tuple(
             nodes[index].op
             for index in members

@@ -366,9 +366,10 @@ def cotangents(torch: Any, outputs: Sequence[Any]) -> list[Any]:
     """The gradients of the outputs from which a backward pass starts: fixed normal
     random numbers; None for integral outputs. With ones many gradients, such as
     that of a normalisation, would be zero up to rounding."""
-    return [
-        _cotangent(torch, number, output) for number, output in enumerate(outputs)
-    ]
+    made = []
+    for number, output in enumerate(outputs):
+        made.append(_cotangent(torch, number, output))
+    return made
 
 
 def _cotangent(torch: Any, number: int, output: Any) -> Any:

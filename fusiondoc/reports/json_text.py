@@ -80,15 +80,17 @@ def _written(kind: Any) -> tuple[_Written, ...] | None:
         return None
     made: Any = kind
     bounded = _bounded(made)
-    return tuple(
-        _Written(
-            name,
-            f'"{name}": ',
-            f'"{name}": null',
-            bounded and name in ("evidence", _LEFT_OUT),
+    written = []
+    for name in names_in_json(made):
+        written.append(
+            _Written(
+                name,
+                f'"{name}": ',
+                f'"{name}": null',
+                bounded and name in ("evidence", _LEFT_OUT),
+            )
         )
-        for name in names_in_json(made)
-    )
+    return tuple(written)
 
 
 def _fields_text(value: Any, written: Sequence[_Written], margin: str) -> list[str]:

@@ -575,7 +575,10 @@ def _missing(
 def _inputs(
     found: PrintedGroup, work: _Rebuild, hints: Sequence[str]
 ) -> list[Input]:
-    types = {name: type_ for step in work.steps for name, type_ in step.outputs}
+    types = {}
+    for step in work.steps:
+        for name, type_ in step.outputs:
+            types[name] = type_
     largest = _largest(found)
     made = []
     params = found.graph.params

@@ -99,7 +99,10 @@ def call_probe(
         if records_path.exists():
             lines = read_within(records_path).split(b"\n")
         last = _last_line(log)
-    records = [json.loads(line) for line in lines if line.endswith(b"}")]
+    records = []
+    for line in lines:
+        if line.endswith(b"}"):
+            records.append(json.loads(line))
     _check(python, ending, timeout)
     for record in records:
         if record["record"] == "error":

@@ -144,7 +144,10 @@ def _changed_operators(comparison: Comparison) -> Iterator[str]:
 
 
 def _changed_kernels(comparison: Comparison) -> Iterator[str]:
-    kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
+    kinds: Counter[str] = Counter()
+    for change in comparison.kernels:
+        for kind in change.kinds:
+            kinds[kind] += 1
     if comparison.kernels:
         parts = []
         for kind, number in kinds.items():

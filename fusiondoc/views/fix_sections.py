@@ -35,7 +35,10 @@ def fix_document(fixes: Fixes, shown: str = "") -> Document:
         separator at its end.
     """
     left_out = [one for one in fixes.tried if one.outcome is not ChangeOutcome.KEPT]
-    notes = [note for one in fixes.kept for note in one.notes]
+    notes = []
+    for one in fixes.kept:
+        for note in one.notes:
+            notes.append(note)
     sections = (
         Section(
             "kept",

@@ -69,7 +69,10 @@ def verdict(history: History) -> str:
         for one in model.lost:
             lost.append(one)
     back = len(lost) - len(history.still_lost)
-    moved = Counter(move.what for model in history.models for move in model.moves)
+    moved: Counter[str] = Counter()
+    for model in history.models:
+        for move in model.moves:
+            moved[move.what] += 1
     parts = [
         count(len(lost), "loss") + (f" ({back:,} of them back)" if back else "")
     ]

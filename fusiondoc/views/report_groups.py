@@ -120,9 +120,10 @@ def _table(context: ReportContext) -> Table:
 
 def _lines(group: Group, context: ReportContext) -> ShownPositions:
     """Return the lines of the user's program that the group computes."""
-    sources = dict.fromkeys(
-        node.user_source for node in group.nodes if node.user_source
-    )
+    sources: dict[str, None] = {}
+    for node in group.nodes:
+        if node.user_source:
+            sources[node.user_source] = None
     return ShownPositions(
         tuple(context.line(shown(source), None) for source in sources)
     )

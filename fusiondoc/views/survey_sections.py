@@ -97,7 +97,11 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
         "Read",
         f"{count(len(survey.runs), 'run')} in {seconds(work.seconds)} ({by})",
     )
-    dates = sorted(row.date for row in survey.runs if row.date is not None)
+    dates = []
+    for row in survey.runs:
+        if row.date is not None:
+            dates.append(row.date)
+    dates.sort()
     if dates:
         yield "From", f"{dates[0]} to {dates[-1]}"
     if survey.since is not None:
@@ -139,11 +143,10 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
 def _machines(survey: Survey) -> Iterator[tuple[str, str]]:
     """Yield the versions and GPUs of the runs, each with its number of runs."""
     for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
-        counts = Counter(
-            value
-            for row in survey.runs
-            if (value := getattr(row, name)) is not None
-        )
+        counts: Counter[str] = Counter()
+        for row in survey.runs:
+            if (value := getattr(row, name)) is not None:
+                counts[value] += 1
         if counts:
             yield (
                 title,

@@ -104,7 +104,10 @@ def run_bench(
         variants.append(
             variant_row(name, label_among(interpreter, interpreters), present, done)
         )
-    children = [run.child for runs in done.values() for run in runs]
+    children = []
+    for runs in done.values():
+        for run in runs:
+            children.append(run.child)
     shapes = _shapes(children)
     inputs = shapes[0].inputs if shapes else request.inputs
     return Bench(

@@ -95,10 +95,8 @@ def check_models(
         if standing.needed:
             needed.append((job, standing))
         else:
-            rows.update(
-                (_key(section), _left_out(section, standing))
-                for section in job.sections
-            )
+            for section in job.sections:
+                rows[_key(section)] = _left_out(section, standing)
     captures.set_by_option(
         captures.LAST, str(max(captures.number_kept(), len(needed)))
     )

@@ -305,9 +305,10 @@ def logs_behind(report: Report) -> tuple[LogInput, ...]:
     and that are regular files here."""
     if isinstance(report.texts, LogTexts):
         return report.texts.logs
-    named = dict.fromkeys(
-        evidence.file for group in report.groups for evidence in group.evidence
-    )
+    named: dict[str, None] = {}
+    for group in report.groups:
+        for evidence in group.evidence:
+            named[evidence.file] = None
     logs = []
     for name in named:
         if _is_log(Path(name)):

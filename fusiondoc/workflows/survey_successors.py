@@ -41,7 +41,10 @@ def successors(programs: Programs, before: RunPlan, after: RunPlan) -> set[Track
     found: set[Track] = set()
     lost: set[Track] = set()
     for cluster in match(items[0], items[1], lambda item: item.ops):
-        held = Counter(op for item in cluster.b for op in item.ops)
+        held: Counter[str] = Counter()
+        for item in cluster.b:
+            for op in item.ops:
+                held[op] += 1
         missing = Counter(op for item in cluster.a for op in item.ops) - held
         for item in cluster.a:
             track = _track(programs, before, item)

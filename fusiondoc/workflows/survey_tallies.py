@@ -282,11 +282,10 @@ def _outliers(
             SLOWER * usual,
             usual + DEVIATIONS * 1.4826 * median(abs(ns - usual) for ns in times),
         )
-        slow = [
-            (ns, digest)
-            for ns, digest in kernel.times
-            if ns > limit and (digest, model) in names
-        ]
+        slow = []
+        for ns, digest in kernel.times:
+            if ns > limit and (digest, model) in names:
+                slow.append((ns, digest))
         slowest = nlargest(MOST_SLOWEST, slow)
         more = len(slow) - len(slowest)
         left_out += more

@@ -547,13 +547,15 @@ def _by_operators(
 ) -> tuple[SharedAccess, ...]:
     """Return the accesses, with differences that come from indexing, a reduction or
     a pooling, whatever the layout."""
-    return tuple(
-        replace(
-            access,
-            difference=_by_operator(pair, access.buffer, access.difference),
+    compared = []
+    for access in accesses:
+        compared.append(
+            replace(
+                access,
+                difference=_by_operator(pair, access.buffer, access.difference),
+            )
         )
-        for access in accesses
-    )
+    return tuple(compared)
 
 
 def _by_operator(

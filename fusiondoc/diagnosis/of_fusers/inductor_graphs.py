@@ -128,11 +128,10 @@ class FinalGraph:
                 zip(graph.final, roles, called)
             )
         )
-        self._writers = {
-            access.buffer: node.index
-            for node in self.nodes
-            for access in node.final.writes
-        }
+        self._writers = {}
+        for node in self.nodes:
+            for access in node.final.writes:
+                self._writers[access.buffer] = node.index
         self._roots: dict[str, tuple[str, ...]] = {}
 
     # -- operators ------------------------------------------------------------------------------------------
@@ -323,9 +322,10 @@ class FinalGraph:
             if node.role is Role.PASSES_ON:
                 found.append({})
                 continue
-            read = dict.fromkeys(
-                root for one in node.final.reads for root in self.roots(one.buffer)
-            )
+            read: dict[str, None] = {}
+            for one in node.final.reads:
+                for root in self.roots(one.buffer):
+                    read[root] = None
             found.append({root: last[root] for root in read if root in last})
             last.update((access.buffer, node.index) for access in node.final.writes)
         return found

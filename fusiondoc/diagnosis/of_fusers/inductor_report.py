@@ -282,9 +282,10 @@ class CompiledRows:
         for node in graph.found.nodes:
             if node.final.kernel == kernel.name:
                 nodes.append(node)
-        groups = dict.fromkeys(
-            graph.groups[node.index] for node in nodes if node.index in graph.groups
-        )
+        groups: dict[str, None] = {}
+        for node in nodes:
+            if node.index in graph.groups:
+                groups[graph.groups[node.index]] = None
         runs = graph.graph.runs
         moved = [moved_by(node) for node in nodes]
         found = _TRITON_NAME.match(kernel.name)

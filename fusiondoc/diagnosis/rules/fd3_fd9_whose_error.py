@@ -171,7 +171,10 @@ def _sized_by_broadcast(
     if _SIZES_DIFFER.search(error) is None:
         return ()
     wrong = facts_of(fuser).operators.sized_by_broadcast
-    ops = dict.fromkeys(op for group in groups for op in group.ops)
+    ops: dict[str, None] = {}
+    for group in groups:
+        for op in group.ops:
+            ops[op] = None
     return [op for op in ops if op in wrong]
 
 

@@ -109,9 +109,10 @@ def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
 
 
 def _why(group: Group) -> str:
-    refusals = dict.fromkeys(
-        text for segment in group.segments for _, text in segment.refused
-    )
+    refusals: dict[str, None] = {}
+    for segment in group.segments:
+        for _, text in segment.refused:
+            refusals[text] = None
     if refusals:
         return f"; {_title(group)}: {next(iter(refusals))}"
     return ""

@@ -99,9 +99,10 @@ class _Cut:
         kept, inputs = self._reached()
         hints = _hints(self._found.graph.buffers)
         types = (self._by_name[name].type or "" for name in inputs)
-        symbols = dict.fromkeys(
-            symbol for text in types for symbol in _SYMBOL.findall(_sizes_in(text))
-        )
+        symbols: dict[str, None] = {}
+        for text in types:
+            for symbol in _SYMBOL.findall(_sizes_in(text)):
+                symbols[symbol] = None
         sizes = {symbol: hints.get(symbol, UNKNOWN_SIZE) for symbol in symbols}
         ordered = self._found.graph.operators
         return CompiledPart(
