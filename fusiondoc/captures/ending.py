@@ -310,11 +310,10 @@ def where_it_was(log: Path) -> str | None:
         (frame["file"], frame["line"])
         for frame in _STACK.finditer(text, starts[-1])
     ]
-    own = [
-        frame
-        for frame in frames
-        if not any(part in frame[0] for part in _LIBRARIES)
-    ]
+    own = []
+    for call in frames:
+        if not any(part in call[0] for part in _LIBRARIES):
+            own.append(call)
     file_, line = (own or frames or [("", "")])[0]
     if file_:
         return f"{file_}:{line}"

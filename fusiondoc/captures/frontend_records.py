@@ -157,9 +157,9 @@ class AotRecords:
             sources.update(
                 (f"|{plain.file}:{line}", (at,)) for line, at in plain.at.items()
             )
-        graphs = {
-            (graph.site, graph.number, graph.phase): graph for graph in self.graphs
-        }
+        graphs = {}
+        for traced in self.graphs:
+            graphs[(traced.site, traced.number, traced.phase)] = traced
         for code in self.scripted:
             graph = graphs.get((code.site, code.number, code.phase)) or graphs.get(
                 (code.site, 1, code.phase)

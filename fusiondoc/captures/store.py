@@ -283,9 +283,10 @@ class CaptureStore:
         """Make the folder ``<time>-<slug>``, with ``-2``, ``-3`` ... appended for
         later ones in the same second."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        taken = [
-            _age(path)[1] for path in self.paths() if path.name.startswith(stamp)
-        ]
+        taken = []
+        for capture in self.paths():
+            if capture.name.startswith(stamp):
+                taken.append(_age(capture)[1])
         number = max(taken, default=0)
         while True:
             number += 1

@@ -90,7 +90,10 @@ class Proofs:
         Args:
             lines: the edits of the plan.
         """
-        proved = {one.proof.change for one in plan if one.proof is not None}
+        proved = set()
+        for planned in plan:
+            if planned.proof is not None:
+                proved.add(planned.proof.change)
         fixes = []
         for one in self._kept:
             if (

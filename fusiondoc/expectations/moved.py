@@ -58,10 +58,9 @@ def moved_groups(
     """Index of an expectation -> the groups that now correspond to it; empty if a
     group is lost or new."""
     lacking = _lacking(section, found, report)
-    wanted = [
-        as_group(matched.wanted, matched.lacking, str(index))
-        for index, matched in lacking.items()
-    ]
+    wanted = []
+    for number, matched in lacking.items():
+        wanted.append(as_group(matched.wanted, matched.lacking, str(number)))
     free = {group.id: group for group in report.groups if found.free.get(group.id)}
     left = []
     for name, group in free.items():

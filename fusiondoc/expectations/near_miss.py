@@ -349,12 +349,11 @@ def too_slow(kernels: list[Kernel], speed: RequiredSpeed) -> list[str]:
     for key, limit in (("min_peak", speed.peak), ("min_gb_per_s", speed.gb_per_s)):
         if limit is None:
             continue
-        measured = [
-            (value, k.id, k.name)
-            for k in kernels
-            for value in [speed_of(k, key)]
-            if value is not None
-        ]
+        measured = []
+        for k in kernels:
+            figure = speed_of(k, key)
+            if figure is not None:
+                measured.append((figure, k.id, k.name))
         if not measured:
             what = "bandwidth" if key == "min_gb_per_s" else "share of peak"
             found.append(f"no kernel has a measured {what}")

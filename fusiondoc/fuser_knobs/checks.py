@@ -293,11 +293,13 @@ def check_knob(
     knob = catalogue.knob(name)
     if knob is None:
         short = name.split(".")[-1]
-        by_torch_name = [
-            knob
-            for knob in catalogue.knobs()
-            if name in knob.in_python or short in (knob.setter, knob.getter)
-        ]
+        by_torch_name = []
+        for candidate in catalogue.knobs():
+            if name in candidate.in_python or short in (
+                candidate.setter,
+                candidate.getter,
+            ):
+                by_torch_name.append(candidate)
         names = [knob.name for knob in catalogue.knobs()]
         meant = (
             f"Its name here is '{by_torch_name[0].name}'."

@@ -119,9 +119,10 @@ class InputWatch:
         """Return all inputs seen: files, names of imported modules, and inputs that
         are no files."""
         self._ended = True
-        files = {
-            file for file in self._opened - self._written if self._is_input(file)
-        }
+        files = set()
+        for path in self._opened - self._written:
+            if self._is_input(path):
+                files.add(path)
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and self._is_input(os.path.abspath(file)):

@@ -151,9 +151,10 @@ class ForkServers:
         return started, server.pid
 
     def _make_room(self) -> None:
-        running = [
-            key for key, server in self._by_key.items() if server is not None
-        ]
+        running = []
+        for key, started in self._by_key.items():
+            if started is not None:
+                running.append(key)
         if len(running) >= MOST_SERVERS:
             server = self._by_key.pop(running[0])
             assert server is not None

@@ -159,9 +159,10 @@ def _by_frontend(report: Report, groups: int) -> str:
         if group.specialisation == 1 and title != TORCHSCRIPT.title:
             counts[title] = counts.get(title, 0) + group.count
             counts[TORCHSCRIPT.title] -= group.count
-    shares = [
-        f"{number:,} of {title}" for title, number in counts.items() if number
-    ]
+    shares = []
+    for frontend, number in counts.items():
+        if number:
+            shares.append(f"{number:,} of {frontend}")
     if len(shares) > 1:
         return f" ({', '.join(shares)})"
     return ""

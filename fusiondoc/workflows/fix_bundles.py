@@ -269,12 +269,13 @@ def _in_packages(program: UserProgram) -> list[str]:
     for line, row in program.in_packages:
         if instead := _instead(program, row.op):
             in_place[(line, row.op)] = row, instead
-    lines = [
-        f"{line}: {op} ({count(row.count, 'time')}) works in place; {instead}, it could fuse"
-        for (line, op), (row, instead) in sorted(
-            in_place.items(), key=lambda one: one[0]
+    lines = []
+    for (line, op), (row, rewritten) in sorted(
+        in_place.items(), key=lambda one: one[0]
+    ):
+        lines.append(
+            f"{line}: {op} ({count(row.count, 'time')}) works in place; {rewritten}, it could fuse"
         )
-    ]
     if lines:
         lines.append(
             "files of packages stay as they are: change a copy, or the class from outside"

@@ -147,12 +147,11 @@ def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
     if len(indices) < 8:
         return None
     stretches = _Stretches(numbers, having, runs)
-    found = [
-        (stretches.slope(begin, end), begin, end)
-        for begin in indices
-        for end in indices
-        if begin < end
-    ]
+    found = []
+    for first in indices:
+        for last in indices:
+            if first < last:
+                found.append((stretches.slope(first, last), first, last))
     score, begin, end = max(found)
     earliest, latest = _likeliest([span[:2] for span in found])
     # Two levels, and two days among those that were tried.

@@ -108,11 +108,15 @@ def _views_at_boundaries(report: Report) -> Iterator[LayoutLine]:
         for group in _groups(boundary, report):
             for source in _lines(group):
                 names.append(source)
-        sources = [
-            source for source in map(Source.parse, names) if source is not None
-        ]
+        sources = []
+        for position in map(Source.parse, names):
+            if position is not None:
+                sources.append(position)
         for file in dict.fromkeys(source.file for source in sources):
-            numbers = [source.line for source in sources if source.file == file]
+            numbers = []
+            for known in sources:
+                if known.file == file:
+                    numbers.append(known.line)
             for number in range(
                 min(numbers), min(max(numbers) + 1, min(numbers) + _MOST_LINES)
             ):

@@ -168,9 +168,10 @@ def disagreements(records: TeRecords) -> tuple[Disagreement, ...]:
     if version is None:
         return ()
     pipelines = {one.fuser: one for one in records.pipelines}
-    layers = {
-        part.fuser: one.path for one in records.sequences for part in one.parts
-    }
+    layers = {}
+    for sequence in records.sequences:
+        for part in sequence.parts:
+            layers[part.fuser] = sequence.path
     found: dict[Disagreement, None] = {}
     for plan in records.plans:
         if plan.fuser in pipelines:

@@ -435,12 +435,11 @@ class _Rows:
             for part in one.parts
             if part.fuser is None
         )
-        own = dict.fromkeys(
-            one.name
-            for listed in self._records.package.fusions.values()
-            for one in listed
-            if one.own
-        )
+        own: dict[str, None] = {}
+        for listed in self._records.package.fusions.values():
+            for function in listed:
+                if function.own:
+                    own[function.name] = None
         passes = []
         for one in self._records.profiles:
             passes.append(

@@ -81,7 +81,11 @@ class Planner:
             self.first = (
                 plan.first_backward
             )  # operators before it are not part of the pass
-        self._own = {i: one for one in done if one.own for i in one.operators}
+        self._own = {}
+        for planned in done:
+            if planned.own:
+                for i in planned.operators:
+                    self._own[i] = planned
         self._items = self._start()
         for rule in self.rules:
             self._items = self._applied(rule)

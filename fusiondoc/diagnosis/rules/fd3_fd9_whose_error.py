@@ -314,11 +314,10 @@ def _out_of_place(report: Report, message: str) -> Remedy | None:
 def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
     """Yield findings on the errors in the log that are not from a fuser."""
     observed = context.observed
-    others = [
-        error
-        for error in observed.errors
-        if not is_of_fuser(error.text) and not observed.sized_for(error.text)
-    ]
+    others = []
+    for of_rank in observed.errors:
+        if not is_of_fuser(of_rank.text) and not observed.sized_for(of_rank.text):
+            others.append(of_rank)
     died = observed.crash is not None or context.result.ended is Ended.SIGNAL
     shown = errors_of_ranks(others, died)
     for error in shown[:3]:

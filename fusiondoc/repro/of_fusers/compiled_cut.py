@@ -117,9 +117,10 @@ class _Cut:
         """Names of the operators of the part, including views of its inputs and
         views between its operators; and names of its inputs."""
         kept, inputs = set(self._computed), set()
-        waiting = [
-            name for one in self._computed for name in self._by_name[one].inputs
-        ]
+        waiting = []
+        for one in self._computed:
+            for operand in self._by_name[one].inputs:
+                waiting.append(operand)
         while waiting:
             name = waiting.pop()
             operator = self._by_name.get(name)
