@@ -410,10 +410,12 @@ def _passed_on(
         and through_calls
     ):
         return [*node.args, *(keyword.value for keyword in node.keywords)]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in _OF_SEVERAL:
-            return node.args
-        return ()
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _OF_SEVERAL
+    ):
+        return node.args
     return ()
 
 

@@ -143,10 +143,12 @@ def _tensor_read(file: ParsedFile, node: ast.Call) -> ast.expr | None:
         and len(node.args) == 1
     ):
         tensor, function = node.args[0], file.function_of(node)
-        if isinstance(tensor, ast.Name) and function is not None:
-            if _is_argument_for_tensor(function, tensor.id):
-                return tensor
-            return None
+        if (
+            isinstance(tensor, ast.Name)
+            and function is not None
+            and _is_argument_for_tensor(function, tensor.id)
+        ):
+            return tensor
     return None
 
 

@@ -191,10 +191,8 @@ def _python_value(node: Node) -> object:
         value = ast.literal_eval(text)
     if kind == "bool":
         return bool(value)
-    if kind == "bool[]":
-        if isinstance(value, list):
-            return [bool(item) for item in value]
-        return value
+    if kind == "bool[]" and isinstance(value, list):
+        return [bool(item) for item in value]
     return value
 
 

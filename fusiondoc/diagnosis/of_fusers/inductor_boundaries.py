@@ -582,7 +582,6 @@ def _by_operator(
             readers = [pair.first, pair.second]
         if any(map(_reads_windows, readers)):
             return AccessDifference.WINDOWS
-        return difference
     return difference
 
 
