@@ -136,13 +136,15 @@ def _names(kind: type) -> tuple[str, ...] | None:
     that its annotation makes a number."""
     if not is_dataclass(kind):
         return None
-    return tuple(
-        field.name
-        for field in fields(kind)
-        if field.init
-        and field.metadata.get("json", True)
-        and field.type not in _TYPES_WITHOUT_TEXT
-    )
+    names = []
+    for field in fields(kind):
+        if (
+            field.init
+            and field.metadata.get("json", True)
+            and field.type not in _TYPES_WITHOUT_TEXT
+        ):
+            names.append(field.name)
+    return tuple(names)
 
 
 _TYPES_WITHOUT_TEXT = frozenset(

@@ -424,7 +424,9 @@ class NearPaths:
                 )
             self._made[text] = made
         # The same object where nothing changed: what holds it is not copied then.
-        return text if made == text else made
+        if made == text:
+            return text
+        return made
 
     def before(self, file: str) -> str:
         """Return the file that a text named before its path was rewritten."""
