@@ -63,12 +63,13 @@ class _Earlier(NamedTuple):
 
 
 class _AtOnce(NamedTuple):
-    """The facts of a plan's print that are needed immediately when it is read."""
+    """The facts of a plan's print that are needed immediately when it is read. Where
+    they contain no text of the graph, all graphs of its form share one object."""
 
     traits: Traits
-    learnt: list[tuple[tuple[str, ...], Around]]
+    learnt: tuple[tuple[tuple[str, ...], Around], ...]
     """The layers around its differentiable graphs."""
-    kept: list[tuple[RegionOutput, ...]]
+    kept: tuple[tuple[RegionOutput, ...], ...]
     sources: FoundSources | None
     """Sources of operators that lost theirs, found by this pass."""
 
@@ -170,12 +171,14 @@ def _read(
         )
     if printed.rest:
         plan, flows = summarise_rest(dump, canonical)
-        return _AtOnce(plan.traits(flows), [], [], found), plan, flows
+        return _AtOnce(plan.traits(flows), (), (), found), plan, flows
     added = _OfOnePlan(earlier, pattern=canonical is not canonical_digest)
     profiled = profiled_in(before) if before is not None else None
     plan, flows = summarise(dump, profiled, added, canonical)
     return (
-        _AtOnce(plan.traits(flows), added.learnt, added.returned, found),
+        _AtOnce(
+            plan.traits(flows), tuple(added.learnt), tuple(added.returned), found
+        ),
         plan,
         flows,
     )

@@ -24,7 +24,7 @@ _VALUE = re.compile(rb"%([\w.]+)")
 _ALL_ZERO = re.compile(rb"prim::AutogradAllZero([^\n]*)")
 _MOST_INPUTS = 5_000
 """Number of inputs of printed graphs that are remembered, over all graphs."""
-_MOST_GRAPHS = 500
+_MOST_GRAPHS = 200
 """Number of differentiable graphs that wait for the plan of their gradient: of
 different returned values, and of the same."""
 
