@@ -119,13 +119,13 @@ class PlanUse:
         """Return the flow of tensors through it; built by each call."""
         return self.parts.flows.get()
 
-    def places(self, line: int) -> Iterator[int]:
+    def positions_of(self, line: int) -> Iterator[int]:
         """Yield the position of line ``line`` (from 0) of the plan in every
         print."""
         for start in self.lines:
-            yield self.place(start, line)
+            yield self.position_of(start, line)
 
-    def place(self, start: int, line: int) -> int:
+    def position_of(self, start: int, line: int) -> int:
         """Return the position of line ``line`` in the print that starts at
         ``start``."""
         stretches = self.stretches.get(start)

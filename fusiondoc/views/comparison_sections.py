@@ -179,7 +179,7 @@ def _unwanted(change: str) -> tuple[Status]:
 
 
 def _group(change: GroupChange) -> Item:
-    position = words.place(change.b or change.a)
+    position = words.first_line_of(change.b or change.a)
     return Item(
         tuple(map(_status, change.kinds)),
         words.group_head(change),
@@ -212,7 +212,7 @@ def _by_lines(one: GroupByLines) -> Item:
     return Item(
         (_status(one.kind),),
         words.by_lines(one),
-        words.place([one.a]),
+        words.first_line_of([one.a]),
         (*named, *between),
     )
 

@@ -271,7 +271,7 @@ def operators(refs: Sequence[GroupRef]) -> str:
 MOST_NAMES = 6
 
 
-def place(refs: Sequence[GroupRef]) -> str:
+def first_line_of(refs: Sequence[GroupRef]) -> str:
     """Return the first line of the program that the groups come from; else a
     position in a formula."""
     sources = []

@@ -308,7 +308,7 @@ class Builder:
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
-    def place(self, raw: RawNode, line: int) -> bool:
+    def find_block(self, raw: RawNode, line: int) -> bool:
         """Set ``nodes`` to the list for a node without the expected indentation;
         return False if it does not belong to this dump, which has ended."""
         # Without the space that is printed if there are no outputs.

@@ -281,7 +281,7 @@ def _structural_pass(texts: _Texts, start: int, builder: Builder) -> None:
                     continue
                 raw = found
             if raw[0] != indent:
-                if not builder.place(raw, line):
+                if not builder.find_block(raw, line):
                     builder.problems.set_aside(line, text)
                     continue
                 nodes, indent = builder.nodes, builder.indent

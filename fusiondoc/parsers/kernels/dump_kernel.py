@@ -219,8 +219,9 @@ class _Compile:
         return option in self.dumps and not kind.again
 
 
-class Placer:
-    """Reads the dumps of one stream, and the names of kernels, in order."""
+class DumpsInOrder:
+    """The dumps of one stream and the names of kernels, in order: each dump is given
+    to the kernel that it is about."""
 
     def __init__(self, facts: Facts, texts: TextStore) -> None:
         self._facts = facts

@@ -205,7 +205,7 @@ class KernelDumps:
         """Read a text dump of the kind with this number (in KINDS)."""
         kind = KINDS[number]
         if kind.stage in (COMPILE, GROUP, SCHEDULE):
-            self._kernels.placer.dumped(kind, lines, pos)
+            self._kernels.dumps.dumped(kind, lines, pos)
         elif kind.option == "perf_debug_verbose":
             self._performance(lines, pos)
         elif kind.option == "ptxas_verbose":
@@ -221,7 +221,7 @@ class KernelDumps:
             percent = figure(occupancy.group(1)) if occupancy else None
             if percent is not None:
                 self._kernels.last.occupancy = percent / 100
-            self._kernels.placer.of_kernel(
+            self._kernels.dumps.of_kernel(
                 self._kernels.last, kind.option, lines, pos
             )
 
@@ -244,7 +244,7 @@ class KernelDumps:
             if b" Parameters ===" in line:
                 kernel.scheduler = scheduler_of_parameters(b"\n".join(lines))
                 break
-        self._kernels.placer.of_kernel(kernel, "perf_debug_verbose", lines, pos)
+        self._kernels.dumps.of_kernel(kernel, "perf_debug_verbose", lines, pos)
 
     def _profiled(self, lines: list[bytes], pos: int) -> None:
         """Read lines of the stand-alone nvFuser's profile: each is a launch."""
@@ -284,9 +284,7 @@ class KernelDumps:
                 name.decode("ascii"), b"ptxas", pos + offset
             )
             own = lines[start:end]
-            self._kernels.placer.of_kernel(
-                kernel, "ptxas_verbose", own, pos + start
-            )
+            self._kernels.dumps.of_kernel(kernel, "ptxas_verbose", own, pos + start)
             read_ptxas(own, {name: kernel})
             start = end
 
@@ -302,7 +300,7 @@ class KernelDumps:
             option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(
                 ending, ending.decode("ascii")
             )
-            self._kernels.placer.of_kernel(kernel, option, [line], pos)
+            self._kernels.dumps.of_kernel(kernel, option, [line], pos)
 
     def _arguments(self, option: str, lines: list[bytes], pos: int) -> None:
         found = ARGUMENTS.match(lines[0])
@@ -333,7 +331,7 @@ class KernelDumps:
             b"(strides" in line or b"dtype" in line for line in lines
         ):
             option = "print_args"
-        self._kernels.placer.of_kernel(kernel, option, lines, pos)
+        self._kernels.dumps.of_kernel(kernel, option, lines, pos)
 
 
 def _entry(line: bytes) -> bytes | None:

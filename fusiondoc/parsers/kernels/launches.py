@@ -19,7 +19,7 @@ from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.events import Event, Launched, LibraryLine, Performed, Ran
 from fusiondoc.parsers.facts import Facts, KernelUse
 from fusiondoc.parsers.fuser_work import CacheInstance
-from fusiondoc.parsers.kernels.dump_kernel import Placer
+from fusiondoc.parsers.kernels.dump_kernel import DumpsInOrder
 from fusiondoc.parsers.kernels.kept_texts import digest_of
 
 _OF_LIBRARY = stdout_marks()
@@ -101,7 +101,7 @@ class KernelTracker:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._texts = facts.texts
-        self.placer = Placer(facts, self._texts)
+        self.dumps = DumpsInOrder(facts, self._texts)
         self._recent: deque[_Run] = deque()
         self._by_name: dict[str, list[KernelUse]] = {}
         self._of_graph: dict[tuple[str, int], list[KernelUse]] = {}
@@ -127,7 +127,7 @@ class KernelTracker:
         self._recent.append(_Run(cache))
         if len(self._recent) > _RECENT:
             self._is_over(self._recent.popleft())
-        self.placer.runs(cache)
+        self.dumps.runs(cache)
 
     def compiled(
         self, name: bytes, code: bytes, pos: int, digest: bytes | None = None
@@ -151,7 +151,7 @@ class KernelTracker:
         kernel.fresh = True
         kernel.lines.append(pos)
         self.last = kernel
-        self.placer.named(kernel)
+        self.dumps.named(kernel)
 
     def launched(self, figures: tuple[bytes, ...], pos: int) -> None:
         """Record a launch. ``figures``: the groups of LAUNCH."""
@@ -247,7 +247,7 @@ class KernelTracker:
         kernel.fresh = True
         kernel.lines.append(pos)
         self.last = kernel
-        self.placer.named(kernel)
+        self.dumps.named(kernel)
         return kernel
 
     def runs_with(self, name: str) -> KernelUse:
@@ -256,7 +256,7 @@ class KernelTracker:
         known = name in self._by_name
         kernel = self.find(name, launch=False)
         if known:
-            self.placer.launched()
+            self.dumps.launched()
         self.hint = kernel
         return kernel
 
@@ -266,9 +266,9 @@ class KernelTracker:
         known = self._by_name.get(name)
         kernel = self._found(name, known or [], launch)
         if known is None:
-            self.placer.named(kernel)
+            self.dumps.named(kernel)
         elif launch:
-            self.placer.launched()
+            self.dumps.launched()
         return kernel
 
     def _found(self, name: str, known: list[KernelUse], launch: bool) -> KernelUse:
@@ -315,7 +315,7 @@ class KernelTracker:
             run = self._recent.popleft()
             if self._recent or not self._is_cut_off(run):
                 self._is_over(run)
-        self.placer.close()
+        self.dumps.close()
         if self._disordered:
             self._facts.disordered = True
             for kernel in self._facts.kernels:

@@ -63,7 +63,7 @@ class PrintedUse:
 
     def position(self, line: int) -> int:
         """Return the position of line ``line`` (from 0) of the plan."""
-        return self.use.place(self.at, line)
+        return self.use.position_of(self.at, line)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -205,7 +205,7 @@ class _ProgramTable:
 
     def evidence(self, use: PlanUse, line: int) -> PackedEvidence:
         """Return the position of a line of the plan in its first print."""
-        return PackedEvidence([next(iter(use.places(line)))], self._files)
+        return PackedEvidence([next(iter(use.positions_of(line)))], self._files)
 
 
 class _Drawing:

@@ -191,7 +191,7 @@ def _add_lines(
     for statement in statements:
         row.add_statement(statement)
     if not any(statement.lines for statement in statements):
-        row.lines.extend(use.places(node.line))
+        row.lines.extend(use.positions_of(node.line))
 
 
 class _UnfusedTable:
@@ -411,7 +411,7 @@ class _UnfusedTable:
             if rows:
                 rows[node.node] = row.number
             if not row.reason.stated:
-                row.lines.extend(part.use.places(node.line))
+                row.lines.extend(part.use.positions_of(node.line))
         return left
 
     # -- reasons that the log states -------------------------------------------------------------------------
