@@ -103,7 +103,9 @@ class DependencyGraph(Generic[AnyNode]):
         return block
 
     def side(self, side: Side) -> Sequence[Collection[int]]:
-        return self.before if side == "before" else self.after
+        if side == "before":
+            return self.before
+        return self.after
 
     def reach(
         self,
@@ -162,11 +164,11 @@ class DependencyGraph(Generic[AnyNode]):
         node to a later node of the same block; None if there is none."""
         leading = self.leading_to([last], "after", range(first + 1, last))
         starts = leading.intersection(self.after[first])
-        return (
-            next((start for start in self.after[first] if start in starts), None)
-            if starts
-            else None
-        )
+        if starts:
+            for start in self.after[first]:
+                if start in starts:
+                    return start
+        return None
 
     def run_order(self) -> list[int]:
         """Return the nodes in the order in which their results are available: a
@@ -249,19 +251,20 @@ class DependencyGraph(Generic[AnyNode]):
         sizes: list[int] = []
         for maker in inside:
             takers = self.after[maker]
-            readers = [
-                node for node in takers if node in inside and node not in views
-            ]
-            size = (
-                bytes_once(self.tensor_between(maker, readers[0]))
-                if readers
-                else None
-            )
+            readers = []
+            for node in takers:
+                if node in inside and node not in views:
+                    readers.append(node)
+            size = None
+            if readers:
+                size = bytes_once(self.tensor_between(maker, readers[0]))
             if size is None:
                 continue
             written = not inside.issuperset(takers)
             sizes.append(size * (len(readers) + (not written)))
-        return sum(sizes) if sizes else None
+        if sizes:
+            return sum(sizes)
+        return None
 
 
 def graph_of(program: Program) -> DependencyGraph[ProgramNode]:

@@ -97,7 +97,9 @@ class Detours:
             return self._first_that_counts(set(starts), counts, far)
 
         one = self._found(self._behind, first, last, follow).get(last.index, -1)
-        return one if one >= 0 and one != last.index else None
+        if one >= 0 and one != last.index:
+            return one
+        return None
 
     def _found(
         self,
@@ -120,11 +122,10 @@ class Detours:
         self, starts: AbstractSet[int], counts: Callable[[FlowNode], bool], far: int
     ) -> dict[int, int]:
         order, nodes = self._order, self._nodes
-        reached = {
-            one: one if counts(nodes[one]) else -1
-            for one in starts
-            if order[one] <= far
-        }
+        reached = {}
+        for one in starts:
+            if order[one] <= far:
+                reached[one] = one if counts(nodes[one]) else -1
         todo = [(order[one], one) for one in reached]
         heapify(todo)
         while todo and self._left > 0:
@@ -140,25 +141,26 @@ class Detours:
                     known = step if counts(nodes[step]) else -1
                 # All nodes that lead to a node are before it in the order: it is
                 # not settled yet.
-                reached[step] = (
-                    behind
-                    if behind >= 0 and (known < 0 or known == step)
-                    else known
-                )
+                if behind >= 0 and (known < 0 or known == step):
+                    reached[step] = behind
+                else:
+                    reached[step] = known
         return reached
 
     def _followed(self, starts: AbstractSet[int], far: int) -> dict[int, int]:
         order = self._order
         reached: dict[int, int] = {}
-        todo = [(order[one], one) for one in starts if order[one] < far]
+        todo = []
+        for one in starts:
+            if order[one] < far:
+                todo.append((order[one], one))
         heapify(todo)
         while todo and self._left > 0:
             here, index = heappop(todo)
-            begin = (
-                min(reached.get(index, index), index)
-                if index in starts
-                else reached[index]
-            )
+            if index in starts:
+                begin = min(reached.get(index, index), index)
+            else:
+                begin = reached[index]
             for step in self._steps(self._nodes[index]):
                 self._left -= 1
                 if not here < order[step] <= far:
@@ -201,19 +203,22 @@ class Barriers:
         in that block."""
         stops = self._stops.get(block, [])
         at = bisect_left(stops, (low + 1, 0))
-        return stops[at][1] if at < len(stops) and stops[at][0] <= high else None
+        if at < len(stops) and stops[at][0] <= high:
+            return stops[at][1]
+        return None
 
     def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
         """Return the first node between two nodes of one block that changes a
         tensor in place, in any block, or that waits, in this block."""
-        found = [
-            _next(indexes, low, high)
-            for indexes in (self._writers, self._waits.get(block, ()))
-        ]
+        found = []
+        for indexes in (self._writers, self._waits.get(block, ())):
+            found.append(_next(indexes, low, high))
         return min((one for one in found if one is not None), default=None)
 
 
 def _next(indexes: Sequence[int], low: int, high: int) -> int | None:
     """Return the first index strictly between two node indexes."""
     index = bisect_right(indexes, low)
-    return indexes[index] if index < bisect_left(indexes, high) else None
+    if index < bisect_left(indexes, high):
+        return indexes[index]
+    return None

@@ -113,28 +113,32 @@ class GroupNeighbours:
             return [node.group]
         if node.program is None:
             return []
-        return [
-            name
-            for plan in self._plans
-            if plan.program.id == node.program
-            for name in plan.groups
-        ]
+        groups: list[str] = []
+        for plan in self._plans:
+            if plan.program.id == node.program:
+                groups.extend(plan.groups)
+        return groups
 
     def _between_gradients(self, first: str, second: str) -> tuple[Unfused, ...]:
-        of_first = {plan.program.id for plan in self._plans if first in plan.groups}
-        of_second = {
-            plan.program.id for plan in self._plans if second in plan.groups
-        }
-        phases = {
-            plan.program.phase
-            for plan in self._plans
-            if plan.program.id in of_first | of_second
-        }
+        of_first = set()
+        for plan in self._plans:
+            if first in plan.groups:
+                of_first.add(plan.program.id)
+        of_second = set()
+        for plan in self._plans:
+            if second in plan.groups:
+                of_second.add(plan.program.id)
+        phases = set()
+        for plan in self._plans:
+            if plan.program.id in of_first | of_second:
+                phases.add(plan.program.phase)
         if phases != {"backward"} or of_first & of_second:
             return ()
         rows: dict[int, Unfused] = {}
         for plan in self._plans:
-            starts = [node for nodes in plan.regions.values() for node in nodes]
+            starts = []
+            for nodes in plan.regions.values():
+                starts.extend(nodes)
             if len(starts) < 2:
                 continue
             found: dict[str, dict[int, Unfused]] = {}
@@ -147,10 +151,10 @@ class GroupNeighbours:
 
 def feeding(first: Group, programs: Iterable[Program]) -> frozenset[str]:
     """Return the groups whose outputs this one reads, as far as a plan shows it."""
-    return frozenset(
-        maker
-        for program in programs
-        for before, after in program.edges
-        for maker in (program.nodes[before].group,)
-        if maker is not None and program.nodes[after].group == first.id
-    )
+    makers = set()
+    for program in programs:
+        for before, after in program.edges:
+            maker = program.nodes[before].group
+            if maker is not None and program.nodes[after].group == first.id:
+                makers.add(maker)
+    return frozenset(makers)

@@ -74,7 +74,9 @@ class ReadBeside:
         """Return the node that made the memory; None if the plan does not show
         it."""
         made = self._made_by.get(writer)
-        return made.node if made is not None else None
+        if made is None:
+            return None
+        return made.node
 
 
 class InPlaceOrder(NamedTuple):
@@ -120,16 +122,14 @@ def order_of(
         readers = memory.readers(made)
         # Through a view it may change a tensor that others read as a whole; out of
         # place it would not.
-        stays = [
-            one
-            for one in of_memory
-            if not free[one]
-            or (
+        stays = []
+        for one in of_memory:
+            if not free[one] or (
                 one not in joins
                 and readers.get(one, True)
                 and memory.is_read_beside(made, one)
-            )
-        ]
+            ):
+                stays.append(one)
         staying = frozenset(stays)
         for reader, viewed in readers.items():
             later = bisect(stays, reader)
@@ -174,22 +174,21 @@ class _Memory:
         """
         self._graph = graph
         self._by_result = by_result
-        operators = [
-            i for i, one in enumerate(graph.nodes) if one.kind == "operator"
-        ]
+        operators = []
+        for i, one in enumerate(graph.nodes):
+            if one.kind == "operator":
+                operators.append(i)
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In the order of the plan."""
-        self._views = {
-            i
-            for i in operators
-            if graph.nodes[i].op in VIEWS or may_share(graph.nodes[i])
-        }
+        self._views = set()
+        for i in operators:
+            if graph.nodes[i].op in VIEWS or may_share(graph.nodes[i]):
+                self._views.add(i)
         self._shares = self._views.union(self.writers)
-        self._branches = {
-            i
-            for i, one in enumerate(graph.nodes)
-            if one.kind == "control" and may_share(one)
-        }
+        self._branches = set()
+        for i, one in enumerate(graph.nodes):
+            if one.kind == "control" and may_share(one):
+                self._branches.add(i)
 
     def made_by(self) -> dict[int, _Made]:
         """Map each node that changes or views a tensor to the node that made its
@@ -212,11 +211,10 @@ class _Memory:
 
     def _takes(self, taker: int, made: _Made) -> bool:
         """True if a node takes a result of another one, or may."""
-        results = [
-            result
-            for maker, result in self._graph.nodes[taker].takes
-            if maker == made.node
-        ]
+        results = []
+        for maker, result in self._graph.nodes[taker].takes:
+            if maker == made.node:
+                results.append(result)
         return made.result is None or not results or made.result in results
 
     def order_of_given(
@@ -244,7 +242,8 @@ class _Memory:
                 and not free[index]
                 and (node.first is None or node.first in given)
             ):
-                yield from ((reader, index) for reader in readers)
+                for reader in readers:
+                    yield reader, index
                 if writer is not None:
                     yield writer, index
                 writer, readers = index, []

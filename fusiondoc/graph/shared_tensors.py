@@ -176,14 +176,17 @@ class _Plan:
         that contain the consumer; else a node on a detour from one to the other:
         both ends in one group would wait for it, and it for them."""
         outer = self._blocks(crossing.producer)
-        entered = [
-            index for index in self._blocks(crossing.consumer) if index not in outer
-        ]
+        entered = []
+        for index in self._blocks(crossing.consumer):
+            if index not in outer:
+                entered.append(index)
         between = [*crossing.way, *reversed(entered)]
         if between or crossing.kind == READ_TWICE:
             return between
         detour = self._graph.detour(crossing.producer, crossing.consumer)
-        return [] if detour is None else [detour]
+        if detour is None:
+            return []
+        return [detour]
 
     def _cause(self, crossing: _Crossing, between: Sequence[int]) -> Reason | None:
         """Return why they stayed apart: the reason of the node in between, else of
@@ -193,25 +196,24 @@ class _Plan:
             row = self._rows.get(self._nodes[index].row)
             if row is not None:
                 return row.reason
-        ends = [
-            self._rows.get(self._nodes[index].row)
-            for index in (crossing.consumer, crossing.producer)
-        ]
+        ends = []
+        for index in (crossing.consumer, crossing.producer):
+            ends.append(self._rows.get(self._nodes[index].row))
         reasons = [row.reason for row in ends if row is not None]
         for reason in reasons:
             if reason.code in CODES and CODES[reason.code].cause is Cause.OPERATOR:
                 return reason
-        return reasons[0] if reasons else None
+        if reasons:
+            return reasons[0]
+        return None
 
     def _types(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the types of the tensors that a node takes and makes."""
         node = self._nodes[index]
         group = self._groups.get(node.group or "")
-        return (
-            (node.inputs, node.outputs)
-            if group is None
-            else (group.inputs, group.outputs)
-        )
+        if group is None:
+            return node.inputs, node.outputs
+        return group.inputs, group.outputs
 
     def _tensor(self, crossing: _Crossing) -> str | None:
         """Return the type of the shared tensor with its sizes; None if it is not
@@ -224,4 +226,6 @@ class _Plan:
                 return None
             made.intersection_update(taken)
         only = made.pop() if len(made) == 1 else ""
-        return only if only.endswith(")") else None
+        if only.endswith(")"):
+            return only
+        return None

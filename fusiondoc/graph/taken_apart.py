@@ -38,9 +38,9 @@ class TakenApart:
     def before(self, number: int) -> int:
         """Return how many nodes here stand for the first ``number`` nodes of the
         plan."""
-        return (
-            self.parts[number][0] if number < len(self.parts) else len(self.origin)
-        )
+        if number < len(self.parts):
+            return self.parts[number][0]
+        return len(self.origin)
 
 
 def taken_apart(
@@ -76,12 +76,14 @@ class _Body:
         )
         ops = [one.op for one in group.nodes if one.op != _LIST]
         parts = sorted(map(sorted, connected(range(len(ops)), wiring.takes)))
-        order = [index for part in reversed(parts) for index in part]
+        order = []
+        for part in reversed(parts):
+            order.extend(part)
         number = {index: at for at, index in enumerate(order)}
         self.ops = [ops[index] for index in order]
-        self.takes = [
-            [number.get(one, one) for one in wiring.takes[index]] for index in order
-        ]
+        self.takes = []
+        for index in order:
+            self.takes.append([number.get(one, one) for one in wiring.takes[index]])
         self.makes = [number.get(one, one) for one in wiring.makes]
 
 
@@ -158,11 +160,9 @@ class _Parts:
         inside = self._parts[node.inside][0] if node.inside is not None else None
         body = self._bodies.get(index)
         if body is None:
-            first = (
-                self._maker(node.first, node.first_result)
-                if node.first is not None
-                else None
-            )
+            first = None
+            if node.first is not None:
+                first = self._maker(node.first, node.first_result)
             takes = dict.fromkeys(
                 (self._maker(maker, result), self._result(maker, result))
                 for maker, result in node.takes
@@ -202,18 +202,18 @@ class _Parts:
         return self._parts[node][body.makes[result]]
 
     def _result(self, node: int, result: int) -> int:
-        return 0 if node in self._bodies else result
+        if node in self._bodies:
+            return 0
+        return result
 
     def _makers(self, node: int, taker: ProgramNode | None) -> list[int]:
         """Return the makers of those results of a node that another node of the
         plan takes, or of all its results."""
         if node not in self._bodies:
             return [self._parts[node][0]]
-        results = (
-            [result for maker, result in taker.takes if maker == node]
-            if taker is not None
-            else []
-        )
+        results = []
+        if taker is not None:
+            results = [result for maker, result in taker.takes if maker == node]
         every = results or range(len(self._bodies[node].makes))
         return [self._maker(node, result) for result in every]
 
@@ -233,9 +233,10 @@ class _Parts:
         """Yield the edges to the operators of a group, and between them."""
         start = self._parts[taker][0]
         known = {made[0] for made in node.given if made is not None}
-        unknown = [
-            maker for maker in self._graph.before[taker] if maker not in known
-        ]
+        unknown = []
+        for maker in self._graph.before[taker]:
+            if maker not in known:
+                unknown.append(maker)
         for index, taken in enumerate(body.takes):
             for one in taken:
                 if one >= 0:

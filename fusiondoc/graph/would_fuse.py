@@ -115,7 +115,10 @@ def would_fuse_in_steps(
 
 
 def _groups(blocks: Iterable[_Block]) -> list[list[int]]:
-    return sorted(group for block in blocks for group in block.groups())
+    groups: list[list[int]] = []
+    for block in blocks:
+        groups.extend(block.groups())
+    return sorted(groups)
 
 
 def _edges(
@@ -257,24 +260,25 @@ class _Block:
         last = max(
             (self._position[one] for one in self._needed_by[group]), default=own
         )
-        return (last, False) if last > own else (own, True)
+        if last > own:
+            return last, False
+        return own, True
 
     def merge_neighbours(self) -> None:
         """Merge groups that follow each other, if the later one can be moved before
         the earlier."""
-        groups = [
-            one
-            for one in self._order
-            if one in self._free
-            and (len(self._members[one]) > 1 or one in self._take_lists)
-        ]
+        groups = []
+        for one in self._order:
+            if one in self._free and (
+                len(self._members[one]) > 1 or one in self._take_lists
+            ):
+                groups.append(one)
         last: int | None = None
         for group in groups:
-            last = (
-                self._merge(last, group)
-                if last is not None and self._may_merge(last, group)
-                else group
-            )
+            if last is not None and self._may_merge(last, group):
+                last = self._merge(last, group)
+            else:
+                last = group
 
     def _may_merge(self, earlier: int, later: int) -> bool:
         """True if a group, and the nodes that it waits for, can be moved before

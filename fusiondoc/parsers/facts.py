@@ -240,7 +240,9 @@ def _with(values: Sequence[float], value: float | None) -> Sequence[float]:
     if isinstance(values, array):
         values.append(value)
         return values
-    return (*values, value) if len(values) < 4 else array("d", (*values, value))
+    if len(values) < 4:
+        return (*values, value)
+    return array("d", (*values, value))
 
 
 @dataclass
@@ -294,7 +296,9 @@ class PrintedKernel:
 
     @property
     def code(self) -> str | None:
-        return self.texts.get(self.main) if self.main is not None else None
+        if self.main is None:
+            return None
+        return self.texts.get(self.main)
 
 
 @dataclass

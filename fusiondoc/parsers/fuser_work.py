@@ -100,9 +100,9 @@ class WorkSeen:
         """Return the work that has begun, unless a later line shows its end."""
         if self.last is None or self.last.line < self.over:
             return None
-        return (
-            None if self.timed > max(self.last.line, self.launched) else self.last
-        )
+        if self.timed > max(self.last.line, self.launched):
+            return None
+        return self.last
 
     def fell_back(self, line: int) -> None:
         """Record that the work is over, and that its operators run unfused."""
@@ -112,7 +112,9 @@ class WorkSeen:
         """Return the work that fell back, unless a later line shows that its
         unfused operators are done."""
         begun = self.last is not None and self.last.line < self.fell
-        return self.last if begun and self.over == self.fell else None
+        if begun and self.over == self.fell:
+            return self.last
+        return None
 
     def first_run(self) -> bool:
         """True if the log ends in the first run of a group, or in its
@@ -123,11 +125,9 @@ class WorkSeen:
     def kernel_of(self, work: FuserWork) -> str | None:
         """Return the last kernel that was compiled since this work began and has
         not finished; None without one."""
-        return (
-            self.kernel.name
-            if self.kernel is not None and self.kernel.line > work.line
-            else None
-        )
+        if self.kernel is not None and self.kernel.line > work.line:
+            return self.kernel.name
+        return None
 
     def compiles(self, kernel: str, line: int) -> None:
         self.kernel = KernelNamed(kernel, line)

@@ -127,9 +127,9 @@ class Gathering:
             last.warned = True
             last.lines.append(pos)
             return
-        owner = (
-            work.cache if work is not None and stage in (None, work.stage) else None
-        )
+        owner = None
+        if work is not None and stage in (None, work.stage):
+            owner = work.cache
         lines = positions()
         lines.append(pos)
         facts.fallbacks.append(

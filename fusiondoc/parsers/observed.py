@@ -163,7 +163,9 @@ class Observed:
 
     def last_work_of(self, rank: int | None) -> LastWork | None:
         """Return the last work of one rank; of the run if ``rank`` is None."""
-        return self.last_works.get(rank) if rank is not None else self.last_work
+        if rank is not None:
+            return self.last_works.get(rank)
+        return self.last_work
 
     def stack_of(self, rank: int | None) -> Evidence | None:
         """Return the line with the stack of that process; else that of a process
@@ -179,11 +181,10 @@ class Observed:
         found = _RANGE.search(text)
         if found is not None:
             dim = whole_number(found.group(1), BITS_64)
-            same = [
-                one
-                for one in self.sized
-                if dim is not None and dim - BITS_64 in one.dims
-            ]
+            same = []
+            for one in self.sized:
+                if dim is not None and dim - BITS_64 in one.dims:
+                    same.append(one)
         else:
             same = list(self.sized) if NOT_IN_SCOPE.search(text) else []
         return [one for one in same if one.group == same[-1].group]
@@ -205,7 +206,9 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     """Merge the streams: for lines that torch prints once per process the first
     stream counts; the last work of the fuser is kept for each stream."""
     merged = _Merged(list(streams), files)
-    plans = [plan for table in merged.tables for plan in _traits(table)]
+    plans = []
+    for table in merged.tables:
+        plans.extend(_traits(table))
     return Observed(
         files=tuple(files),
         headers=merged.headers(),
@@ -252,7 +255,9 @@ def _has_only_inner_plans(table: GroupTable) -> bool:
 
 
 def _line_of_other_tools(facts: Facts) -> int | None:
-    return facts.other_tools.line if facts.other_tools.named else None
+    if facts.other_tools.named:
+        return facts.other_tools.line
+    return None
 
 
 class _Merged:
@@ -280,23 +285,28 @@ class _Merged:
 
     def release(self) -> str | None:
         """Return the release of torch, if all streams that know it agree."""
-        releases = {
-            facts.release for facts in self.facts if facts.release is not None
-        }
-        return releases.pop() if len(releases) == 1 else None
+        releases = set()
+        for facts in self.facts:
+            if facts.release is not None:
+                releases.add(facts.release)
+        if len(releases) == 1:
+            return releases.pop()
+        return None
 
     def torn_lines(self) -> tuple[Evidence, ...]:
-        return tuple(
-            self.evidence(line) for facts in self.facts for line in facts.torn_lines
-        )
+        lines = []
+        for facts in self.facts:
+            for line in facts.torn_lines:
+                lines.append(self.evidence(line))
+        return tuple(lines)
 
     def rows_with_other_gradients(self) -> frozenset[str]:
-        return frozenset(
-            row.id
-            for table in self.tables
-            for row in table.rows
-            if row.other_gradients
-        )
+        rows = set()
+        for table in self.tables:
+            for row in table.rows:
+                if row.other_gradients:
+                    rows.add(row.id)
+        return frozenset(rows)
 
     def headers(self) -> dict[str, int]:
         headers: Counter[str] = Counter()
@@ -312,11 +322,11 @@ class _Merged:
         return tuple(names)
 
     def beside_fusions(self) -> tuple[str, ...]:
-        return tuple(
-            dict.fromkeys(
-                name for facts in self.facts for name in facts.other_tools.beside
-            )
-        )
+        names: dict[str, None] = {}
+        for facts in self.facts:
+            for name in facts.other_tools.beside:
+                names[name] = None
+        return tuple(names)
 
     def stacks(self) -> dict[int | None, Evidence]:
         """Return the first stack that each process printed, by rank."""
@@ -388,28 +398,22 @@ class _Merged:
         )
 
     def _named(self, kernel: KernelNamed | None) -> NamedKernel | None:
-        return (
-            NamedKernel(kernel.name, self.evidence(kernel.line))
-            if kernel is not None
-            else None
-        )
+        if kernel is None:
+            return None
+        return NamedKernel(kernel.name, self.evidence(kernel.line))
 
     # -- errors and crashes ---------------------------------------------------------------------------------
 
     def errors(self) -> tuple[LoggedError, ...]:
-        errors = [
-            self._logged(table, error)
-            for table in self.tables
-            for error in table.facts.errors
-        ]
-        failed = next(
-            (
-                facts.failed_rank
-                for facts in self.facts
-                if facts.failed_rank is not None
-            ),
-            None,
-        )
+        errors = []
+        for table in self.tables:
+            for error in table.facts.errors:
+                errors.append(self._logged(table, error))
+        failed = None
+        for facts in self.facts:
+            if facts.failed_rank is not None:
+                failed = facts.failed_rank
+                break
         if failed is None or any(
             error.rank in (None, failed.rank) for error in errors
         ):
@@ -456,10 +460,10 @@ class _Merged:
         )
 
     def _first_crash(self) -> GroupTable | None:
-        return next(
-            (table for table in self.tables if table.facts.work.crash is not None),
-            None,
-        )
+        for table in self.tables:
+            if table.facts.work.crash is not None:
+                return table
+        return None
 
 
 def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
@@ -471,16 +475,16 @@ def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
     torch/csrc/jit/codegen/cuda/graph_fuser.cpp and registerOrGetCacheId of
     manager.cpp, 1.12 to 2.1).
     """
-    made = {
-        one.graph.canonical for one in groups.facts.caches if one.graph is not None
-    }
-    printed = [
-        (line, plan)
-        for plan in groups.plans
-        if plan.use.traits.groups and plan.use.level is PlanLevel.FUSION_PASS
-        for line in plan.use.lines
-        if line < cache.created
-    ]
+    made = set()
+    for one in groups.facts.caches:
+        if one.graph is not None:
+            made.add(one.graph.canonical)
+    printed = []
+    for plan in groups.plans:
+        if plan.use.traits.groups and plan.use.level is PlanLevel.FUSION_PASS:
+            for line in plan.use.lines:
+                if line < cache.created:
+                    printed.append((line, plan))
     for _, plan in sorted(printed, key=lambda one: one[0], reverse=True):
         for group, row in groups.rows_of(plan):
             if group.canonical not in made and _begins_with(group, cache.in_part):

@@ -257,9 +257,11 @@ def read_origins(events: Sequence[Any]) -> dict[tuple[str, str, int], Origin]:
 
 def _frames(stack: str) -> tuple[tuple[str, int], ...]:
     matches = (_FRAME.match(part.strip()) for part in stack.split(";"))
-    return tuple(
-        (match[1], whole_number(match[2]) or 0) for match in matches if match
-    )
+    frames = []
+    for match in matches:
+        if match:
+            frames.append((match[1], whole_number(match[2]) or 0))
+    return tuple(frames)
 
 
 def _layer(modules: str) -> str | None:
@@ -323,11 +325,15 @@ class _Reader:
     def argument(self, index: int, name: str) -> Any:
         """Return an argument of an event; None if it is missing."""
         arguments = self._events[index].get("args")
-        return arguments.get(name) if isinstance(arguments, dict) else None
+        if isinstance(arguments, dict):
+            return arguments.get(name)
+        return None
 
     def _number(self, index: int, name: str) -> int | None:
         value = self.argument(index, name)
-        return value if isinstance(value, int) else None
+        if isinstance(value, int):
+            return value
+        return None
 
     def trace(self, origins: Mapping[tuple[str, str, int], Origin]) -> Trace:
         opened: list[_Open] = []
@@ -529,25 +535,24 @@ class _Reader:
         """
         found = {}
         for indices in self._host.values():
-            ops = [
-                i
-                for i in indices
-                if str(self._events[i].get("cat")).lower() not in _LAUNCH
-            ]
-            stacks = [
-                (
-                    str(self.argument(i, "Call stack") or ""),
-                    str(self.argument(i, "Module Hierarchy") or ""),
+            ops = []
+            for i in indices:
+                if str(self._events[i].get("cat")).lower() not in _LAUNCH:
+                    ops.append(i)
+            stacks = []
+            for i in ops:
+                stacks.append(
+                    (
+                        str(self.argument(i, "Call stack") or ""),
+                        str(self.argument(i, "Module Hierarchy") or ""),
+                    )
                 )
-                for i in ops
-            ]
             plain = dict(zip(ops, stacks))
             rest = iter(stacks)
-            moved = {
-                i: next(rest)
-                for i in ops
-                if not _is_node(str(self._events[i].get("name", "")))
-            }
+            moved = {}
+            for i in ops:
+                if not _is_node(str(self._events[i].get("name", ""))):
+                    moved[i] = next(rest)
             found.update(
                 moved if self._fitting(moved) > self._fitting(plain) else plain
             )
@@ -556,11 +561,10 @@ class _Reader:
     def _fitting(self, stacks: Mapping[int, tuple[str, str]]) -> int:
         """Return the number of autograd's bookkeeping events without a module;
         correctly none of them has one."""
-        engine = [
-            i
-            for i in stacks
-            if str(self._events[i].get("name", "")).startswith(_ENGINE)
-        ]
+        engine = []
+        for i in stacks:
+            if str(self._events[i].get("name", "")).startswith(_ENGINE):
+                engine.append(i)
         return sum(not stacks[i][1] for i in engine)
 
 

@@ -218,7 +218,10 @@ def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
 def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
     """Return the fuser of most groups of this stream, or else the fuser whose pass
     it logs: two fusers can process one graph. None if there is none."""
-    kinds = [row.group.kind for row in groups.rows for _ in row.members]
+    kinds = []
+    for row in groups.rows:
+        for _ in row.members:
+            kinds.append(row.group.kind)
     if kinds:
         return FUSER_OF_KIND[max(sorted(set(kinds)), key=kinds.count)].name
     for fuser in FUSERS.values():
@@ -230,16 +233,16 @@ def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
 def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserState:
     """Return the fuser of most groups; without groups, the fuser whose passes are
     in the log."""
-    names = [
-        FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances
-    ]
+    names = []
+    for group in groups:
+        for _ in group.instances:
+            names.append(FUSER_OF_KIND[group.kind].name)
     if names:
         return FuserState(None, max(sorted(set(names)), key=names.count), True)
     for fuser in FUSERS.values():
-        numbers = [
-            sum(facts.headers.get(header, 0) for facts in streams)
-            for header in fuser.pass_headers
-        ]
+        numbers = []
+        for header in fuser.pass_headers:
+            numbers.append(sum(facts.headers.get(header, 0) for facts in streams))
         passes = max(numbers, default=0)
         if passes:
             return FuserState(
@@ -398,7 +401,9 @@ class Reading:
         if self._compiled is None and not may_hold_lines(text):
             return None
         compiled = self._compilers()
-        return compiled if compiled.may_hold(tag, text) else None
+        if compiled.may_hold(tag, text):
+            return compiled
+        return None
 
     def _compilers(self) -> TorchOutputs:
         if self._compiled is None:
@@ -466,11 +471,9 @@ class Reading:
         report, observed = assemble(
             facts, files, sources or {}, work_out, _stats(self._counts, files)
         )
-        compilation = (
-            self._compiled.compilation(self._first)
-            if self._compiled is not None
-            else None
-        )
+        compilation = None
+        if self._compiled is not None:
+            compilation = self._compiled.compilation(self._first)
         cut = report.parse.truncated + (
             compilation.cut if compilation is not None else 0
         )
@@ -493,17 +496,19 @@ class Reading:
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
     """Return the counts as the report has them; the time is not known yet."""
     first = ((*unpack(pos), text) for pos, text in counts.first_unrecognised)
+    first_unrecognised = []
+    for file, line, text in first:
+        first_unrecognised.append(
+            UnrecognisedLine(
+                files[file], line, text.decode("utf-8", "replace")[:200]
+            )
+        )
     return ParseStats(
         lines=counts.lines,
         recognised=counts.recognised,
         user_output=counts.user_output,
         unrecognised=counts.unrecognised,
-        first_unrecognised=tuple(
-            UnrecognisedLine(
-                files[file], line, text.decode("utf-8", "replace")[:200]
-            )
-            for file, line, text in first
-        ),
+        first_unrecognised=tuple(first_unrecognised),
         truncated=counts.truncated,
         seconds=0.0,
         bytes=counts.size,

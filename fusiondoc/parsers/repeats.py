@@ -425,11 +425,9 @@ def may_begin(text: bytes, at: int) -> bool:
     """True if a message of the JIT log, not its continuation, or the source of a
     kernel begins on this line."""
     found = PREFIX.match(text, at)
-    return (
-        is_first(text, found.end())
-        if found is not None
-        else FRAME.match(text, at) is not None
-    )
+    if found is not None:
+        return is_first(text, found.end())
+    return FRAME.match(text, at) is not None
 
 
 _NO_FIRST = re.compile(

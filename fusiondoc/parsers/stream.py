@@ -126,11 +126,9 @@ class Stream:
                     at, pos = at + again.size, pos + again.lines
                     continue
             if found is None or self._text.open or self._frame is not None:
-                whole = (
-                    self._whole_frame(text, at, pos)
-                    if text.startswith(b"=======", at)
-                    else None
-                )
+                whole = None
+                if text.startswith(b"=======", at):
+                    whole = self._whole_frame(text, at, pos)
                 if whole is not None:
                     at, pos = at + whole[0], pos + whole[1]
                     continue
@@ -145,11 +143,9 @@ class Stream:
                     at = stop
             else:
                 prefix = found.group()
-                run = (
-                    self._run_ends.line_messages(text, at)
-                    if found.group(1) == _OF_CONDITIONS
-                    else None
-                )
+                run = None
+                if found.group(1) == _OF_CONDITIONS:
+                    run = self._run_ends.line_messages(text, at)
                 if run is not None:
                     self._leave_others()
                     self.messages.take_several(prefix, run, pos)

@@ -45,12 +45,15 @@ def typed_buffers(
 def _results(made: GraphOperator, operators: Sequence[GraphOperator]) -> list[str]:
     """Return the types of an operator's results: its own type, or those of the
     parts of its tuple."""
-    parts = [
-        one
-        for one in operators
-        if one.target == "getitem" and made.name in one.inputs
-    ]
-    return [one.type for one in (made, *parts) if one.type is not None]
+    parts = []
+    for one in operators:
+        if one.target == "getitem" and made.name in one.inputs:
+            parts.append(one)
+    types = []
+    for one in (made, *parts):
+        if one.type is not None:
+            types.append(one.type)
+    return types
 
 
 def _give_types(
@@ -62,10 +65,11 @@ def _give_types(
         buffer = buffers.get(access.buffer)
         if buffer is None or buffer.bytes is not None:
             continue
-        found = next(
-            (text for text in types if _sizes(text) == _sizes(buffer.type or "")),
-            None,
-        )
+        found = None
+        for text in types:
+            if _sizes(text) == _sizes(buffer.type or ""):
+                found = text
+                break
         if found is None and len(node.writes) == 1 and types:
             found = types[0]
         if found is not None:
@@ -85,7 +89,10 @@ def _of_element_type(buffer: Buffer, other: str) -> Buffer:
     other's element type."""
     short = other.partition("[")[0]
     sizes = _sizes(buffer.type or other)
-    parts = [part.strip() for part in sizes.split(",") if part.strip()]
+    parts = []
+    for part in sizes.split(","):
+        if part.strip():
+            parts.append(part.strip())
     return replace(
         buffer, type=f"{short}[{sizes}]", bytes=bytes_of(short, parts, [], {})
     )

@@ -54,7 +54,9 @@ def call_kind(target: str) -> CallKind:
     if target == "sum":
         return CallKind.EAGER_SUM
     if target.startswith("Tensor."):
-        return CallKind.COPY if target == "Tensor.copy_" else CallKind.UNKNOWN
+        if target == "Tensor.copy_":
+            return CallKind.COPY
+        return CallKind.UNKNOWN
     for starts, kind in (
         (_LIBRARIES, CallKind.LIBRARY),
         (_SEEDS, CallKind.RANDOM_SEED),
@@ -64,7 +66,9 @@ def call_kind(target: str) -> CallKind:
     ):
         if target.startswith(starts):
             return kind
-    return CallKind.CUSTOM if "." in target else CallKind.UNKNOWN
+    if "." in target:
+        return CallKind.CUSTOM
+    return CallKind.UNKNOWN
 
 
 class NestTraffic(NamedTuple):
@@ -95,11 +99,9 @@ class _Calls:
         """Make the nodes of all calls."""
         for index, step in enumerate(self._wrapper.steps):
             kernel = self._kernels.get(step.target)
-            nests = (
-                self._nests(step, kernel)
-                if kernel is not None and kernel.kind == "cpp"
-                else []
-            )
+            nests = []
+            if kernel is not None and kernel.kind == "cpp":
+                nests = self._nests(step, kernel)
             if nests:
                 self.nests[index] = nests
             self.nodes.append(self._node(step, kernel, nests))
@@ -110,29 +112,29 @@ class _Calls:
         kernel: Definition | None,
         nests: Sequence[NestTraffic],
     ) -> FinalNode:
-        reads, writes = (
-            self._of_kernel(step, kernel, nests)
-            if not step.writes
-            else self._of_call(step)
-        )
+        if step.writes:
+            reads, writes = self._of_call(step)
+        else:
+            reads, writes = self._of_kernel(step, kernel, nests)
         self.names_before[len(self.nodes)] = self._names_before(writes)
         self._written.update(access.buffer for access in writes)
         is_call = kernel is None or kernel.kind == "user"
         if step.target.startswith(("triton_", "cpp_fused_")):
             is_call = False  # its definition is truncated
-        call = (
-            CallKind.USER_TRITON
-            if kernel is not None and is_call
-            else call_kind(step.target)
-        )
+        if kernel is not None and is_call:
+            call = CallKind.USER_TRITON
+        else:
+            call = call_kind(step.target)
+        if kernel is not None:
+            operators = tuple(node.name for node in kernel.operators)
+        else:
+            operators = ()
         return FinalNode(
             name=self._name(step.target),
             members=(),
             kind=FinalKind.CALL if is_call else self._kind(step, kernel),
             scheduler_class=None,
-            operators=tuple(node.name for node in kernel.operators)
-            if kernel is not None
-            else (),
+            operators=operators,
             reads=tuple(reads),
             writes=tuple(writes),
             read_bytes=self._bytes(reads),
@@ -145,7 +147,9 @@ class _Calls:
     def _name(self, target: str) -> str:
         self._seen[target] += 1
         number = self._seen[target]
-        return target if number == 1 else f"{target}#{number}"
+        if number == 1:
+            return target
+        return f"{target}#{number}"
 
     def _kind(self, step: WrapperCall, kernel: Definition | None) -> FinalKind:
         if step.mixed_order:
@@ -164,7 +168,10 @@ class _Calls:
         writes."""
         reads: dict[str, Access] = {}
         writes: dict[str, Access] = {}
-        in_nests = {name for nest in nests for name in nest.reads}
+        in_nests = set()
+        for nest in nests:
+            for name in nest.reads:
+                in_nests.add(name)
         for name, parameter in _pointers(step, kernel):
             before = self._held(name) if parameter.reads else None
             if nests and parameter.writes and before not in in_nests:
@@ -195,14 +202,20 @@ class _Calls:
     def _nests(self, step: WrapperCall, kernel: Definition) -> list[NestTraffic]:
         """Return the loop nests of a C++ function, with the buffers that each reads
         and writes."""
-        buffers = {
-            parameter.name: name for name, parameter in _pointers(step, kernel)
-        }
+        buffers = {}
+        for name, parameter in _pointers(step, kernel):
+            buffers[parameter.name] = name
         held = {name: self._held(name) or name for name in buffers.values()}
         made = []
         for nest in loop_nests(kernel.code):
-            reads = [held[buffers[name]] for name in nest.reads if name in buffers]
-            writes = [buffers[name] for name in nest.writes if name in buffers]
+            reads = []
+            for name in nest.reads:
+                if name in buffers:
+                    reads.append(held[buffers[name]])
+            writes = []
+            for name in nest.writes:
+                if name in buffers:
+                    writes.append(buffers[name])
             made.append(
                 NestTraffic(
                     tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
@@ -223,7 +236,9 @@ class _Calls:
             if before is None:
                 buffer = self._wrapper.buffers.get(name)
                 is_part = buffer is not None and buffer.part_of is not None
-                return name if is_part or self._is_whole_of_parts(name) else None
+                if is_part or self._is_whole_of_parts(name):
+                    return name
+                return None
             name = before
         return None
 
@@ -249,11 +264,10 @@ class _Calls:
         return any(part.name in self._written for part in parts)
 
     def _of_call(self, step: WrapperCall) -> tuple[list[Access], list[Access]]:
-        reads = [
-            name
-            for name in map(self._held, filter(None, step.reads))
-            if name is not None
-        ]
+        reads = []
+        for name in map(self._held, filter(None, step.reads)):
+            if name is not None:
+                reads.append(name)
         writes: list[str] = []
         for name in step.writes:
             writes += self._elements.get(name, [name])
@@ -263,7 +277,9 @@ class _Calls:
         return bytes_moved(self._wrapper.buffers, accesses)
 
     def _line(self, number: int) -> tuple[Line, ...]:
-        return () if self._lines is None else (self._lines.line(number),)
+        if self._lines is None:
+            return ()
+        return (self._lines.line(number),)
 
 
 def _pointers(
@@ -285,11 +301,10 @@ def bytes_moved(
     total = 0
     for access in accesses:
         buffer = buffers.get(access.buffer)
-        size = (
-            access.bytes
-            if access.bytes is not None or buffer is None
-            else buffer.bytes
-        )
+        if access.bytes is not None or buffer is None:
+            size = access.bytes
+        else:
+            size = buffer.bytes
         if size is None:
             return None
         total += size
@@ -328,13 +343,15 @@ def generated_kernels(
     """Return the kernels that a module defines, with the number of calls of
     each."""
     calls = Counter(step.target for step in module.wrapper.steps)
-    return [
-        GeneratedKernel(
-            kernel.name,
-            kernel.kind,
-            kernel.code,
-            calls[kernel.name],
-            line=None if lines is None else lines.line(kernel.line),
+    kernels = []
+    for kernel in module.kernels.values():
+        kernels.append(
+            GeneratedKernel(
+                kernel.name,
+                kernel.kind,
+                kernel.code,
+                calls[kernel.name],
+                line=None if lines is None else lines.line(kernel.line),
+            )
         )
-        for kernel in module.kernels.values()
-    ]
+    return kernels

@@ -140,10 +140,14 @@ def _last_writers(
 ) -> list[int | None]:
     """Return, for each nest, the node of which it is the last nest that writes one
     of the node's buffers; None for other nests."""
-    node_of = {
-        number: index for index, numbers in enumerate(nodes) for number in numbers
-    }
-    last = {number: at for at, written in enumerate(nests) for number in written}
+    node_of = {}
+    for index, numbers in enumerate(nodes):
+        for number in numbers:
+            node_of[number] = index
+    last = {}
+    for at, written in enumerate(nests):
+        for number in written:
+            last[number] = at
     owners: list[int | None] = [None] * len(nests)
     for number, at in last.items():
         if number in node_of:

@@ -44,9 +44,9 @@ class DebugFiles:
         if not self._graphs:
             return None
         process = PartsOfProcess()
-        process.graphs = [
-            self._graphs[key] for key in sorted(self._graphs, key=_order)
-        ]
+        process.graphs = []
+        for key in sorted(self._graphs, key=_order):
+            process.graphs.append(self._graphs[key])
         return process
 
 

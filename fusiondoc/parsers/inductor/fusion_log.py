@@ -53,7 +53,9 @@ def members_of(name: str) -> tuple[str, ...]:
     """Return ``op0``, ``op1`` for ``op0_op1``; the name itself if it does not
     consist of such names."""
     members = tuple(_MEMBER.findall(name))
-    return members if "_".join(members) == name else (name,)
+    if "_".join(members) == name:
+        return members
+    return (name,)
 
 
 class Decisions:
@@ -116,17 +118,17 @@ class Decisions:
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """The last refusals, in order."""
-        return tuple(
-            _of_last_round(refusal, self.round) for refusal in self._refusals
-        )
+        refusals = []
+        for refusal in self._refusals:
+            refusals.append(_of_last_round(refusal, self.round))
+        return tuple(refusals)
 
     def final_nodes(self) -> list[FinalNode]:
         """Return the nodes of the last round, with the merges of that round
         applied."""
-        nodes = {
-            name: _final_node(name, *found)
-            for name, found in self._candidates.items()
-        }
+        nodes = {}
+        for name, found in self._candidates.items():
+            nodes[name] = _final_node(name, *found)
         for first, second in self._merged:
             if first in nodes and second in nodes:
                 _merge(nodes, first, second)
@@ -281,10 +283,9 @@ def _take_refusal(graph: Decisions, text: str, line: Line) -> bool:
         return False
     text = _COLOUR.sub("", measured.group(1))
     nodes = _BENCHMARKED.match(text)
-    first, second = (
-        ("_".join(_MEMBER.findall(part)) for part in nodes.groups())
-        if nodes
-        else ("", "")
-    )
+    if nodes:
+        first, second = ("_".join(_MEMBER.findall(part)) for part in nodes.groups())
+    else:
+        first, second = "", ""
     graph.refused(first, second, text, line, by_benchmark=True)
     return True

@@ -81,11 +81,12 @@ class _Reader:
             self.outputs = tuple(
                 dict.fromkeys(_NAME.findall(text.lstrip()[len("return") :]))
             )
-            returned = tuple(
-                name for name in self.outputs if name in self.operators
-            )
+            returned = []
+            for name in self.outputs:
+                if name in self.operators:
+                    returned.append(name)
             self.operators[_OUTPUT] = GraphOperator(
-                _OUTPUT, _OUTPUT, _OUTPUT, returned, line=line
+                _OUTPUT, _OUTPUT, _OUTPUT, tuple(returned), line=line
             )
         else:
             self._statement(text, line)

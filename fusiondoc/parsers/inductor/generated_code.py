@@ -153,7 +153,7 @@ def _in_order(blocks: _Blocks) -> list[tuple[int, str]]:
             lines.append((number, text))
             continue
         inner = blocks.partitions.get(found.group(1), [])
-        lines += [
-            pair for pair in inner if not pair[1].strip().startswith("return")
-        ]
+        for pair in inner:
+            if not pair[1].strip().startswith("return"):
+                lines.append(pair)
     return lines

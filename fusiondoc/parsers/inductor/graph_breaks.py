@@ -55,14 +55,11 @@ def graph_break(
 def _function(lines: list[str]) -> str | None:
     """Return the function of the innermost frame of "User code traceback"; None
     without one."""
-    start = next(
-        (
-            i
-            for i, text in enumerate(lines)
-            if text.startswith("User code traceback:")
-        ),
-        None,
-    )
+    start = None
+    for i, text in enumerate(lines):
+        if text.startswith("User code traceback:"):
+            start = i
+            break
     if start is None:
         return None
     name = None
@@ -98,7 +95,10 @@ def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the guards that failed, one per line, without the compile id before
     them. If some lines have such an id, lines without one belong to the user's
     stack (2.13)."""
-    found = [_GUARD.match(text) for text in lines if text.strip()]
+    found = []
+    for text in lines:
+        if text.strip():
+            found.append(_GUARD.match(text))
     guards = [one for one in found if one is not None]
     named = [one for one in guards if one.group(1) is not None]
     return tuple(one.group(2).strip() for one in named or guards)

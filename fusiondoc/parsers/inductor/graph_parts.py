@@ -224,16 +224,17 @@ class PartsOfProcess:
         parts = self.latest(compile_id)
         info = object_of(text)
         if parts is not None:
-            parts.kernels.update(
-                {name: of for name, of in info.items() if isinstance(of, dict)}
-            )
+            for name, of in info.items():
+                if isinstance(of, dict):
+                    parts.kernels[name] = of
 
     @property
     def cut(self) -> int:
         """The number of truncated records and texts."""
-        begun = [
-            parts.decisions for parts in self.graphs if parts.decisions is not None
-        ]
+        begun = []
+        for parts in self.graphs:
+            if parts.decisions is not None:
+                begun.append(parts.decisions)
         unfinished = sum(not decisions.complete for decisions in begun)
         return (
             self.cut_records + unfinished + sum(parts.cut for parts in self.graphs)
@@ -246,7 +247,9 @@ class PartsOfProcess:
 
     def _current(self, compile_id: str | None, line: Line) -> GraphParts:
         parts = self._open.get(compile_id)
-        return self._begin(compile_id, line) if parts is None else parts
+        if parts is None:
+            return self._begin(compile_id, line)
+        return parts
 
     def _begin(self, compile_id: str | None, line: Line) -> GraphParts:
         parts = GraphParts(compile_id, self.rank, line)

@@ -71,7 +71,10 @@ def _texts(texts: Iterable[Iterable[str]]) -> tuple[str, ...]:
 def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
     """Merge the parts of the same graph from several sources, in the order of the
     first source."""
-    ranks = {process.rank for process in processes if process.rank is not None}
+    ranks = set()
+    for process in processes:
+        if process.rank is not None:
+            ranks.add(process.rank)
     only = next(iter(ranks)) if len(ranks) == 1 else None
     made: list[GraphParts] = []
     for process in processes:
@@ -80,14 +83,11 @@ def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
         taken: set[int] = set()
         for parts in process.graphs:
             parts.rank = rank
-            same = next(
-                (
-                    one
-                    for one in before
-                    if id(one) not in taken and _fits(one, parts)
-                ),
-                None,
-            )
+            same = None
+            for one in before:
+                if id(one) not in taken and _fits(one, parts):
+                    same = one
+                    break
             if same is None:
                 made.append(parts)
             else:
@@ -175,27 +175,32 @@ def _with_code(
     called = called._replace(nodes=named)
     buffers = typed_buffers(module.wrapper, named, graph.operators)
     by_name = {buffer.name: buffer for buffer in buffers}
-    functions = {
-        kernel.name for kernel in module.kernels.values() if kernel.kind == "cpp"
-    }
-    used = {
-        access.buffer for node in named for access in (*node.reads, *node.writes)
-    }
-    in_use = {name: buffer for name, buffer in by_name.items() if name in used}
+    functions = set()
+    for kernel in module.kernels.values():
+        if kernel.kind == "cpp":
+            functions.add(kernel.name)
+    used = set()
+    for node in named:
+        for access in (*node.reads, *node.writes):
+            used.add(access.buffer)
+    in_use = {}
+    for name, buffer in by_name.items():
+        if name in used:
+            in_use[name] = buffer
     decided = [in_memory(node, in_use) for node in decided]
-    final = (
-        matched(decided, called, functions, module.wrapper.elements)
-        if decided
-        else tuple(named)
-    )
+    if decided:
+        final = matched(decided, called, functions, module.wrapper.elements)
+    else:
+        final = tuple(named)
+    kernels = []
+    for one in generated_kernels(module, lines):
+        kernels.append(_configured(one, parts))
     return replace(
         graph,
         graph_number=module.number,
         inference=module.phase == "inference" if module.phase else None,
         final=_of_graph([_sized(node, by_name) for node in final], graph.operators),
-        kernels=tuple(
-            _configured(one, parts) for one in generated_kernels(module, lines)
-        ),
+        kernels=tuple(kernels),
         buffers=buffers,
         outputs=module.wrapper.outputs or graph.outputs,
     )
@@ -204,7 +209,9 @@ def _with_code(
 def _phase(parts: GraphParts) -> str | None:
     if parts.module is None or parts.module.phase is None:
         return None
-    return "backward" if parts.module.phase == "backward" else "forward"
+    if parts.module.phase == "backward":
+        return "backward"
+    return "forward"
 
 
 def _holds(parts: GraphParts) -> frozenset[CompilationPart]:
@@ -233,13 +240,15 @@ def _of_graph(
     compute nothing."""
     if not operators:
         return tuple(nodes)
-    computed = {one.name for one in operators if one.op == "call_function"}
-    calls = {
-        name
-        for node in nodes
-        if node.kind is FinalKind.CALL
-        for name in node.operators
-    }
+    computed = set()
+    for one in operators:
+        if one.op == "call_function":
+            computed.add(one.name)
+    calls = set()
+    for node in nodes:
+        if node.kind is FinalKind.CALL:
+            for name in node.operators:
+                calls.add(name)
     made = []
     for node in nodes:
         names = [name for name in node.operators if name in computed]

@@ -60,7 +60,9 @@ def definition_name(line: str) -> tuple[str, str] | None:
     """Return name and compiler (``triton``, ``cpp_pybinding``) of a definition that
     begins on this line; None for another line."""
     found = _DEFINITION.match(line)
-    return None if found is None else (found.group(1), found.group(2))
+    if found is None:
+        return None
+    return found.group(1), found.group(2)
 
 
 def definition(
@@ -86,9 +88,9 @@ def definition(
 
 def _kind(name: str, compiler: str, code: str) -> str:
     if compiler.startswith("cpp"):
-        return (
-            "template" if "GemmBlocking" in code or "_template" in name else "cpp"
-        )
+        if "GemmBlocking" in code or "_template" in name:
+            return "template"
+        return "cpp"
     if compiler.startswith("multi"):
         return "multi"
     if "'MixOrderReductionGrid'" in code:
@@ -97,7 +99,9 @@ def _kind(name: str, compiler: str, code: str) -> str:
         if name.startswith(start):
             return kind
     if compiler == "triton":
-        return "triton" if name.startswith("triton_") else "user"
+        if name.startswith("triton_"):
+            return "triton"
+        return "user"
     return compiler
 
 
@@ -110,7 +114,9 @@ def _elements(code: str) -> int | None:
     total = 1
     for number in whole_numbers(sizes.values()):
         total *= number
-    return total if 0 < total < LARGEST else None
+    if 0 < total < LARGEST:
+        return total
+    return None
 
 
 def _fragment(comment: list[str]) -> tuple[tuple[FxNode, ...], tuple[str, ...]]:
@@ -140,15 +146,19 @@ def _between_quotes(text: str) -> str:
 
 
 def _triton_parameters(name: str, code: str) -> tuple[Parameter, ...]:
-    found = next(
-        (one for one in _SIGNATURE.finditer(code) if one.group(1) == name), None
-    )
+    found = None
+    for one in _SIGNATURE.finditer(code):
+        if one.group(1) == name:
+            found = one
+            break
     found = found or _last_function(code)
     if found is None:
         return ()
-    loaded = Counter(
-        part for groups in _LOADS.findall(code) for part in groups if part
-    )
+    loaded: Counter[str] = Counter()
+    for groups in _LOADS.findall(code):
+        for part in groups:
+            if part:
+                loaded[part] += 1
     stored = Counter(_STORES.findall(code))
     parts, _ = arguments("(" + found.group(2) + ")", 0)
     names = [part.partition(":")[0].strip() for part in parts]
@@ -157,7 +167,9 @@ def _triton_parameters(name: str, code: str) -> tuple[Parameter, ...]:
 
 def _last_function(code: str) -> re.Match[str] | None:
     found = list(_SIGNATURE.finditer(code))
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    return None
 
 
 def _parameter(name: str, loaded: Counter[str], stored: Counter[str]) -> Parameter:

@@ -32,7 +32,9 @@ def called_name(target: str) -> str:
     if target in _OF_TARGET:
         return _OF_TARGET[target]
     parts = target.split(".")
-    return parts[1] if len(parts) > 1 else parts[0]
+    if len(parts) > 1:
+        return parts[1]
+    return parts[0]
 
 
 class _Naming:
@@ -41,12 +43,14 @@ class _Naming:
     def __init__(
         self, called: Sequence[FinalNode], operators: Sequence[GraphOperator]
     ) -> None:
-        self._computed = {
-            operator.name
-            for operator in operators
-            if operator.op == "call_function"
-        }
-        self._in_kernels = {name for node in called for name in node.operators}
+        self._computed = set()
+        for operator in operators:
+            if operator.op == "call_function":
+                self._computed.add(operator.name)
+        self._in_kernels = set()
+        for node in called:
+            for name in node.operators:
+                self._in_kernels.add(name)
         self._waiting: dict[str, list[str]] = defaultdict(list)
         """Name of an operator -> its nodes that are not assigned to a call yet."""
         for operator in operators:
@@ -82,20 +86,19 @@ def with_operators(
     provenance: Provenance,
 ) -> list[FinalNode]:
     """Return the calls of a module with their graph nodes."""
-    tracked = [
-        provenance.nodes.get(step.handle or "", ()) for step in module.wrapper.steps
-    ]
+    tracked = []
+    for step in module.wrapper.steps:
+        tracked.append(provenance.nodes.get(step.handle or "", ()))
     again = _called_before(called)
     made = _named_once(called, operators, tracked, again)
     if operators and again:
         _name_repeats(
             made, again, RepeatedKernels(operators, *_known(made, again)), tracked
         )
-    unnamed = [
-        at
-        for at, node in enumerate(made)
-        if not (node.operators or node.kind is FinalKind.CALL)
-    ]
+    unnamed = []
+    for at, node in enumerate(made):
+        if not (node.operators or node.kind is FinalKind.CALL):
+            unnamed.append(at)
     if len(unnamed) == 1:  # torch names no nodes of a foreach kernel
         left = _left(operators, {name for node in made for name in node.operators})
         made[unnamed[0]] = replace(made[unnamed[0]], operators=left)
@@ -137,12 +140,11 @@ def _known(
     those of library calls."""
     repeats = set(again)
     sure = [node for index, node in enumerate(made) if index not in repeats]
-    of_libraries = {
-        name
-        for node in sure
-        if node.kind is FinalKind.CALL
-        for name in node.operators
-    }
+    of_libraries = set()
+    for node in sure:
+        if node.kind is FinalKind.CALL:
+            for name in node.operators:
+                of_libraries.add(name)
     return {name for node in sure for name in node.operators}, of_libraries
 
 
@@ -159,14 +161,15 @@ def _name_repeats(
 
 def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...]:
     """Return the nodes that compute something and are not assigned to a call."""
-    called = (
-        one
-        for one in operators
-        if one.op == "call_function" and one.name not in known
-    )
-    return tuple(
-        one.name for one in called if not moves_nothing(operator_name(one.target))
-    )
+    called = []
+    for one in operators:
+        if one.op == "call_function" and one.name not in known:
+            called.append(one)
+    names = []
+    for one in called:
+        if not moves_nothing(operator_name(one.target)):
+            names.append(one.name)
+    return tuple(names)
 
 
 def _called_before(called: Sequence[FinalNode]) -> list[int]:

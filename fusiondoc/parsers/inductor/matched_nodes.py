@@ -92,13 +92,14 @@ class _Matching:
         """Match the remaining kernels to the remaining nodes in order, if there are
         as many: the code names the operators only for a kernel's first call, and a
         kernel that changes arguments makes no buffer."""
-        left = [
-            index
-            for index, call in enumerate(self._called)
-            if index not in self._of_call
-            and call.kind is not FinalKind.CALL
-            and call.kernel not in functions
-        ]
+        left = []
+        for index, call in enumerate(self._called):
+            if (
+                index not in self._of_call
+                and call.kind is not FinalKind.CALL
+                and call.kernel not in functions
+            ):
+                left.append(index)
         nodes = sorted(self._left_loops(), key=_first_number)
         if len(left) == len(nodes) and not functions:
             for index, node in zip(left, nodes):
@@ -107,11 +108,10 @@ class _Matching:
     def take_functions(self, functions: Set[str]) -> None:
         """Assign the remaining nodes to the functions: by the buffers that each
         writes, else in the scheduler's order."""
-        at_functions = [
-            index
-            for index, call in enumerate(self._called)
-            if call.kernel in functions
-        ]
+        at_functions = []
+        for index, call in enumerate(self._called):
+            if call.kernel in functions:
+                at_functions.append(index)
         self._take_writers(at_functions)
         self._take_in_order(at_functions)
 
@@ -119,10 +119,9 @@ class _Matching:
         """Assign each node to the function that writes most of its buffers, else to
         a function that made them."""
         written = {index: _written(self._called[index]) for index in at_functions}
-        before = {
-            index: _numbers(sorted(self._names_before[index]))
-            for index in at_functions
-        }
+        before = {}
+        for index in at_functions:
+            before[index] = _numbers(sorted(self._names_before[index]))
         for made in (written, before):
             for node in self._left_loops():
                 numbers = _numbers(node.members)
@@ -149,10 +148,9 @@ class _Matching:
         without, more = [], []
         for index in at_functions:
             nests = [_numbers(nest.writes) for nest in self._nests.get(index, ())]
-            nodes = [
-                _numbers(node.members)
-                for node in _computing(self._of_call.get(index, ()))
-            ]
+            nodes = []
+            for node in _computing(self._of_call.get(index, ())):
+                nodes.append(_numbers(node.members))
             if not nests or nests_without_node(nests, nodes) > 0:
                 without.append(index)
             if len(nests) > len(nodes):
@@ -209,7 +207,9 @@ def _likeness(
     equal buffers."""
     buffers = len(_numbers(node.members) & written)
     if call.call is CallKind.EAGER_SUM:
-        return (1.0, buffers) if buffers and len(node.members) == 1 else _NOT_ALIKE
+        if buffers and len(node.members) == 1:
+            return 1.0, buffers
+        return _NOT_ALIKE
     if call.kind is FinalKind.CALL:
         return _likeness_of_call(node, buffers)
     if node.kind in (FinalKind.CALL, FinalKind.OTHER, FinalKind.NOTHING):
@@ -223,7 +223,9 @@ def _likeness_of_call(node: FinalNode, buffers: int) -> tuple[float, int]:
     if node.kind in (FinalKind.CALL, FinalKind.OTHER):
         return (0.5, buffers)
     may_be_template = node.kind is FinalKind.LOOPS and len(node.members) == 1
-    return (0.1, buffers) if may_be_template and buffers else _NOT_ALIKE
+    if may_be_template and buffers:
+        return 0.1, buffers
+    return _NOT_ALIKE
 
 
 def _likeness_of_kernel(
@@ -256,11 +258,10 @@ def _first_number(node: FinalNode) -> int:
 def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
     """Return a node with the facts from its call."""
     is_call = call.kind is FinalKind.CALL
-    kind = (
-        node.kind
-        if node.kind is not FinalKind.LOOPS or not is_call
-        else FinalKind.CALL
-    )
+    if node.kind is not FinalKind.LOOPS or not is_call:
+        kind = node.kind
+    else:
+        kind = FinalKind.CALL
     if call.kind in (FinalKind.TEMPLATE, FinalKind.FOREACH, FinalKind.MIXED_ORDER):
         kind = call.kind
     return replace(
@@ -311,8 +312,14 @@ def _with_traffic(
     """Return a node with the reads and writes of its loop nests, unless they are
     known, and the buffers that the nests write. A buffer that the node writes
     itself counts as read only if it was in ``held``."""
-    writes = dict.fromkeys(name for nest in nests for name in nest.writes)
-    reads = dict.fromkeys(name for nest in nests for name in nest.reads)
+    writes: dict[str, None] = {}
+    for nest in nests:
+        for name in nest.writes:
+            writes[name] = None
+    reads: dict[str, None] = {}
+    for nest in nests:
+        for name in nest.reads:
+            reads[name] = None
     before = [name for name in reads if name not in writes or name in held]
     node = replace(
         node,

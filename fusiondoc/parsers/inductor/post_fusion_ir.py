@@ -171,11 +171,11 @@ def in_memory(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
         if buffer is None:
             return replace(access, bytes=0)
         both = (access.bytes, buffer.bytes)
-        return (
-            replace(access, bytes=min(size for size in both if size is not None))
-            if any(both)
-            else access
-        )
+        if any(both):
+            return replace(
+                access, bytes=min(size for size in both if size is not None)
+            )
+        return access
 
     if not any(access.index for access in (*node.reads, *node.writes)):
         return node

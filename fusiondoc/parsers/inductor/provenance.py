@@ -38,7 +38,10 @@ class Provenance:
         """Read the record ``inductor_provenance_tracking_kernel_stack_traces``."""
         for handle, stacks in _lists(object_of(text)).items():
             frames = (_FRAME.findall(stack) for stack in stacks)
-            lines = (f"{found[-1][0]}:{found[-1][1]}" for found in frames if found)
+            lines = []
+            for found in frames:
+                if found:
+                    lines.append(f"{found[-1][0]}:{found[-1][1]}")
             self.sources[handle] = tuple(dict.fromkeys(lines))
 
 
@@ -48,7 +51,9 @@ def object_of(text: str | bytes) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _lists(value: object) -> dict[str, tuple[str, ...]]:

@@ -78,10 +78,14 @@ class _Expression:
         """Return the number, or None if a name has no hint or the text is not an
         expression."""
         result = self._sum()
-        return result if self._at == len(self._tokens) else None
+        if self._at == len(self._tokens):
+            return result
+        return None
 
     def _next(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        if self._at < len(self._tokens):
+            return self._tokens[self._at]
+        return ""
 
     def _sum(self) -> int | None:
         result = self._product()
@@ -108,12 +112,16 @@ class _Expression:
         self._at += 1
         if token == "-":
             other = self._deeper(self._factor)
-            return None if other is None else -other
+            if other is None:
+                return None
+            return -other
         if token == "(":
             inner = self._deeper(self._sum)
             closed = self._next() == ")"
             self._at += 1
-            return inner if closed else None
+            if closed:
+                return inner
+            return None
         if token.isdigit():
             return whole_number(token)
         return self._hints.get(token)
@@ -128,17 +136,17 @@ class _Expression:
 
 
 def _bounded(number: int) -> int | None:
-    return number if -LARGEST < number < LARGEST else None
+    if -LARGEST < number < LARGEST:
+        return number
+    return None
 
 
 def sizes_of(text: str) -> tuple[str, ...]:
     """Return the parts of ``(64, s77)``. Cached: a program has few shapes, and its
     code contains each of them many times."""
-    return (
-        _short_sizes(text)
-        if len(text) <= _MOST_TEXT
-        else tuple(arguments(text, 0)[0])
-    )
+    if len(text) <= _MOST_TEXT:
+        return _short_sizes(text)
+    return tuple(arguments(text, 0)[0])
 
 
 @functools.lru_cache(maxsize=4_096)

@@ -29,9 +29,10 @@ class RepeatedKernels:
         known: AbstractSet[str],
         of_libraries: AbstractSet[str],
     ) -> None:
-        self._by_name = {
-            one.name: one for one in operators if one.op == "call_function"
-        }
+        self._by_name = {}
+        for one in operators:
+            if one.op == "call_function":
+                self._by_name[one.name] = one
         self._of_libraries = of_libraries
         self._order = {name: at for at, name in enumerate(self._by_name)}
         self._free: dict[tuple[str, str, int], dict[str, None]] = {}
@@ -51,11 +52,10 @@ class RepeatedKernels:
             tracked: the nodes that provenance names, which may belong to another
                 graph.
         """
-        names = [
-            name
-            for name in first
-            if name in self._by_name and name not in self._of_libraries
-        ]
+        names = []
+        for name in first:
+            if name in self._by_name and name not in self._of_libraries:
+                names.append(name)
         found = self._like(names, tracked) or self._next(names)
         for name in found:
             self._free.get(self._alike(name), {}).pop(name, None)
@@ -66,12 +66,13 @@ class RepeatedKernels:
     ) -> tuple[str, ...]:
         """Return the tracked nodes, if they have the same number of each operator;
         else ()."""
-        known = [
-            name
-            for name in tracked
-            if name in self._by_name and name not in self._of_libraries
-        ]
-        return tuple(known) if self._targets(known) == self._targets(first) else ()
+        known = []
+        for name in tracked:
+            if name in self._by_name and name not in self._of_libraries:
+                known.append(name)
+        if self._targets(known) == self._targets(first):
+            return tuple(known)
+        return ()
 
     def _targets(self, names: Sequence[str]) -> Counter[str]:
         return Counter(self._by_name[name].target for name in names)

@@ -276,7 +276,9 @@ def compile_id_of(record: dict[str, Any]) -> str | None:
     text = f"{frame}/{compile_number}"
     if isinstance(autograd, int):
         text = f"!{autograd}/{text}"
-    return f"{text}_{attempt}" if isinstance(attempt, int) and attempt else text
+    if isinstance(attempt, int) and attempt:
+        return f"{text}_{attempt}"
+    return text
 
 
 _FILE_RANK = re.compile(r"dedicated_log_torch_trace_rank_(\d{1,6})_")
@@ -285,4 +287,6 @@ _FILE_RANK = re.compile(r"dedicated_log_torch_trace_rank_(\d{1,6})_")
 def rank_in_name(name: str) -> int | None:
     """Return the rank in the name of a TORCH_TRACE file; None without one."""
     found = _FILE_RANK.search(name)
-    return whole_number(found.group(1)) if found is not None else None
+    if found is None:
+        return None
+    return whole_number(found.group(1))

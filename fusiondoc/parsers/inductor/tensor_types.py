@@ -70,9 +70,10 @@ def bytes_of(
     total = element_size(short)
     if total is None:
         return None
-    steps: list[str | None] = (
-        [*strides] if len(strides) == len(sizes) else [None] * len(sizes)
-    )
+    if len(strides) == len(sizes):
+        steps: list[str | None] = [*strides]
+    else:
+        steps = [None] * len(sizes)
     for size, stride in zip(sizes, steps):
         if stride == "0":
             continue
@@ -94,8 +95,12 @@ def bytes_of_type(text: str, hints: dict[str, int]) -> int | None:
     found = _TYPE.match(text)
     if found is None:
         return None
-    sizes = [part.strip() for part in found.group(2).split(",") if part.strip()]
-    strides = [
-        part.strip() for part in (found.group(3) or "").split(",") if part.strip()
-    ]
+    sizes = []
+    for part in found.group(2).split(","):
+        if part.strip():
+            sizes.append(part.strip())
+    strides = []
+    for part in (found.group(3) or "").split(","):
+        if part.strip():
+            strides.append(part.strip())
     return bytes_of(found.group(1), sizes, strides, hints)

@@ -65,7 +65,9 @@ def _kind_of_warning(line: LogLine) -> str:
         return ""
     if LIMIT in line.text:
         return "limit"
-    return "failed" if FAILED in line.text else _GOES_ON
+    if FAILED in line.text:
+        return "failed"
+    return _GOES_ON
 
 
 class _Message(NamedTuple):
@@ -196,7 +198,9 @@ class TorchOutput:
         self._end_record()
         self._in_unread = True
         end = _NOT_EVENT.search(text, at)
-        return end.start() + 1 if end is not None else len(text)
+        if end is not None:
+            return end.start() + 1
+        return len(text)
 
     def _take(self, line: bytes, position: Line) -> bool:
         """Read a line; return False for a line of others."""
@@ -323,7 +327,8 @@ class TorchOutput:
             return message.lines[0].startswith(_BEGINNINGS[artifact])
         if artifact == "graph_breaks":
             found = graph_break(text, compile_id, parts.rank, message.line)
-            parts.breaks += [found] if found is not None else []
+            if found is not None:
+                parts.breaks.append(found)
             return found is not None
         if artifact == "inductor_metrics":
             return parts.metrics(compile_id, text)
@@ -336,7 +341,8 @@ class TorchOutput:
             return failed is not None
         read = limit_reached if artifact == "limit" else recompile
         again = read(text, compile_id, parts.rank, message.line)
-        parts.recompiles += [again] if again is not None else []
+        if again is not None:
+            parts.recompiles.append(again)
         return again is not None
 
     def close(self, without_end: bool = False) -> None:

@@ -292,7 +292,11 @@ class WrapperReader:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    parts = []
+    for part in text.split(","):
+        if part.strip():
+            parts.append(part.strip())
+    return tuple(parts)
 
 
 def target_of_call(target: str) -> str:

@@ -71,7 +71,9 @@ def split_attributes(text: str) -> dict[str, str]:
     printed values, in print order."""
     if ", " not in text:
         name, equals, value = text.partition("=")
-        return {name.strip(): value} if equals else {}
+        if equals:
+            return {name.strip(): value}
+        return {}
     pieces = []
     start = depth = 0
     match = _ATTRIBUTE_TOKEN.search(text)
@@ -213,7 +215,9 @@ class Node:
         made = self._attributes
         if isinstance(made, str) and ", " not in made:
             only, equals, value = made.partition("=")
-            return value if equals and only.strip() == name else None
+            if equals and only.strip() == name:
+                return value
+            return None
         return self.attributes.get(name)
 
     def walk(self) -> Iterator[Node]:

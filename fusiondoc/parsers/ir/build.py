@@ -137,7 +137,9 @@ class DumpProblems:
     def texts(self) -> list[str]:
         """Return the descriptions for the report."""
         more = self._count - len(self._texts)
-        return [*self._texts, f"and {more} more"] if more else list(self._texts)
+        if more:
+            return [*self._texts, f"and {more} more"]
+        return list(self._texts)
 
 
 STRUCTURE = re.compile(

@@ -58,7 +58,9 @@ def _head(text: str) -> tuple[tuple[str | None, ...], int] | None:
     None for another line."""
     if len(text) < LONG:
         match = _HEAD.match(text)
-        return (match.groups(), match.end()) if match is not None else None
+        if match is None:
+            return None
+        return match.groups(), match.end()
     equals = text.find("= ")
     called = _CALLED.match(text, equals + 2) if equals >= 0 else None
     outputs = text[:equals].lstrip(" ")
@@ -234,7 +236,9 @@ def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
     builder.headless(0, in_params=False)
     _structural_pass(texts, 0, builder)
     nodes = builder.finish(len(texts)).graph.nodes
-    return nodes[0] if nodes and nodes[0].line == 0 else None
+    if nodes and nodes[0].line == 0:
+        return nodes[0]
+    return None
 
 
 def parse_node(text: bytes) -> Node | None:

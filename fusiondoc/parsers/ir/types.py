@@ -95,7 +95,9 @@ class TensorType:
     @property
     def itemsize(self) -> int | None:
         """Bytes of one element."""
-        return None if self.dtype is None else ITEMSIZES.get(self.dtype)
+        if self.dtype is None:
+            return None
+        return ITEMSIZES.get(self.dtype)
 
     @property
     def dtype_and_sizes(self) -> tuple[str, tuple[int, ...]] | None:
@@ -104,7 +106,9 @@ class TensorType:
         if self.dtype is None or self.sizes is None:
             return None
         sizes = tuple(size for size in self.sizes if size is not None)
-        return (self.dtype, sizes) if len(sizes) == len(self.sizes) else None
+        if len(sizes) == len(self.sizes):
+            return self.dtype, sizes
+        return None
 
 
 class OtherType:
@@ -134,11 +138,9 @@ class _Sizes:
             self.sizes.append(whole_number(argument))
             self.symbols.append(argument)
             return True
-        numbers = (
-            all_whole(argument.split(":"))
-            if _SIZE_AND_STRIDE.match(argument)
-            else None
-        )
+        numbers = None
+        if _SIZE_AND_STRIDE.match(argument):
+            numbers = all_whole(argument.split(":"))
         if numbers is None:
             return False
         size, stride = numbers
@@ -204,7 +206,9 @@ def _tensor(text: str) -> TensorType | None:
     if arguments is None:
         # Even at low type verbosity a scalar type alone is `FloatTensor`: sizes are
         # unknown, or in parentheses.
-        return tensor if unsized and known else None
+        if unsized and known:
+            return tensor
+        return None
     has_marks = "device=" in arguments or "requires_grad=" in arguments
     if not (known or has_marks) or not _arguments(tensor, arguments):
         return None
@@ -263,7 +267,9 @@ def bytes_once(text: str) -> int | None:
             return None
         expanded = dimension < len(strides) and strides[dimension] == 0
         total *= min(size, 1) if expanded else size
-    return total if total < _MOST_BYTES else None
+    if total < _MOST_BYTES:
+        return total
+    return None
 
 
 def in_order(tensor: TensorType) -> bool:
@@ -282,4 +288,6 @@ def in_order(tensor: TensorType) -> bool:
 def kind_of(text: str) -> str:
     """Return the type without its profiled part: ``Float(2, 4)`` is a Tensor."""
     name, bracket, _ = text.partition("(")
-    return "Tensor" if bracket and name else text
+    if bracket and name:
+        return "Tensor"
+    return text

@@ -94,11 +94,10 @@ class BareGraphs:
         run = self._run
         if run is None:
             return False
-        text = (
-            line[len(self._lead) :]
-            if line.startswith(self._lead)
-            else line.lstrip(b" \t")
-        )
+        if line.startswith(self._lead):
+            text = line[len(self._lead) :]
+        else:
+            text = line.lstrip(b" \t")
         section = text.startswith(b"with ")
         if self._done and text == b"}":
             self._counts.recognised += 1
@@ -201,11 +200,9 @@ def head_of(line: bytes) -> tuple[int, bool] | None:
         return section.start(), True
     # Accepts ``%1 : Tensor = prim::X[Subgraph=graph(``; refuses a word that ends in
     # ``graph(``.
-    return (
-        (at, False)
-        if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"=")
-        else None
-    )
+    if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"="):
+        return at, False
+    return None
 
 
 _HEADERS = frozenset(

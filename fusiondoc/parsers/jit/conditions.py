@@ -42,14 +42,18 @@ def constant_of(node: Node) -> str | None:
     if node.kind != "prim::Constant":
         return None
     value = node.attribute("value")
-    return "None" if value is None else value
+    if value is None:
+        return "None"
+    return value
 
 
 def condition_of(node: Node, makers: Makers) -> Condition:
     """Return the condition of a prim::If or prim::Loop."""
     if node.kind == "prim::Loop":
         return _of_loop(node, makers)
-    return _cause(node.inputs[0], makers, _DEEPEST) if node.inputs else _UNKNOWN
+    if node.inputs:
+        return _cause(node.inputs[0], makers, _DEEPEST)
+    return _UNKNOWN
 
 
 def _of_loop(node: Node, makers: Makers) -> Condition:
@@ -63,11 +67,9 @@ def _of_loop(node: Node, makers: Makers) -> Condition:
         return Condition("unrolled_loop", steps=_constant(steps, makers))
     if trips is not None and trips.kind == "aten::sub" and len(trips.inputs) == 2:
         done = makers.get(trips.inputs[1])
-        rounds = (
-            makers.get(done.inputs[0])
-            if done is not None and done.kind == "aten::mul"
-            else None
-        )
+        rounds = None
+        if done is not None and done.kind == "aten::mul":
+            rounds = makers.get(done.inputs[0])
         steps = _steps_of_rounds(rounds)
         if steps is not None:
             return Condition("remainder_of_loop", steps=_constant(steps, makers))
@@ -93,7 +95,9 @@ def _goes_on_always(loop: Node, makers: Makers) -> bool:
 
 def _constant(name: str, makers: Makers) -> str | None:
     node = makers.get(name)
-    return constant_of(node) if node is not None else None
+    if node is None:
+        return None
+    return constant_of(node)
 
 
 _HARDEST = (
@@ -121,7 +125,9 @@ def _cause(name: str, makers: Makers, depth: int) -> Condition:
     first = next(iter(found), _UNKNOWN)
     # If the condition has several attributes, making one of them constant does not
     # remove the branch.
-    return first if len(found) < 2 else Condition(first.on, first.attribute)
+    if len(found) < 2:
+        return first
+    return Condition(first.on, first.attribute)
 
 
 def _causes(name: str, makers: Makers, depth: int) -> Iterator[Condition]:

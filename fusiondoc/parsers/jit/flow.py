@@ -105,7 +105,9 @@ def _with(indexes: Indexes, index: int) -> Indexes:
     if isinstance(indexes, set):
         indexes.add(index)
         return indexes
-    return (*indexes, index) if len(indexes) < _FEW else {*indexes, index}
+    if len(indexes) < _FEW:
+        return (*indexes, index)
+    return {*indexes, index}
 
 
 class FlowNode:
@@ -426,7 +428,9 @@ class Flow:
     def constant(self, name: str) -> str | None:
         """Return the value of a constant as printed; None for anything else."""
         node = self._maker.get(name)
-        return None if node is None else constant_of(node)
+        if node is None:
+            return None
+        return constant_of(node)
 
     def condition_of(self, node: Node) -> Condition:
         """Return the condition of a prim::If or prim::Loop."""
@@ -476,9 +480,10 @@ class Flow:
         for other in names:
             if other in self._listed:
                 self._listed.setdefault(name, self._listed[other])
-        self._made[name] = (
-            made[0] if len(made) == 1 else self._hubs.joined(made, _FEW)
-        )
+        if len(made) == 1:
+            self._made[name] = made[0]
+        else:
+            self._made[name] = self._hubs.joined(made, _FEW)
         for other in names:
             known = self.type_of(other)
             if known and self.type_of(name) in ("", "Tensor"):
@@ -529,7 +534,8 @@ class Flow:
         for maker in makers:
             if maker != index:
                 taker, made = nodes[index], nodes[maker]
-                taker.before = (
-                    _with(taker.before, maker) if taker.before else (maker,)
-                )
+                if taker.before:
+                    taker.before = _with(taker.before, maker)
+                else:
+                    taker.before = (maker,)
                 made.after = _with(made.after, index) if made.after else (index,)

@@ -85,11 +85,9 @@ def _copy(dump: IrDump, graph: Graph) -> tuple[tuple[str, str | None], ...] | No
     for node in graph.nodes:
         if node.kind == "prim::If" and len(node.blocks) == 2:
             for inner in node.blocks[1].nodes:
-                body = (
-                    dump.resolve(inner)
-                    if inner.kind == "prim::FallbackGraph"
-                    else None
-                )
+                body = None
+                if inner.kind == "prim::FallbackGraph":
+                    body = dump.resolve(inner)
                 if body is not None and _has_autodiff(body):
                     return tuple(_operators(body.walk()))
     return None

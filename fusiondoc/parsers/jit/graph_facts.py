@@ -235,9 +235,10 @@ class GraphFacts:
             before.use.stretches.pop(before.line, None)
             self._goes_on = None
         use = self._plan(at, event.graph, PlanLevel.FUSION_PASS)
-        self._left = (
-            None if use is None else _PlanLeft(event.fuser, use, at, event.graph)
-        )
+        if use is None:
+            self._left = None
+        else:
+            self._left = _PlanLeft(event.fuser, use, at, event.graph)
 
     def _plan(
         self, at: int, graph: Print, level: PlanLevel, simple: bool = False

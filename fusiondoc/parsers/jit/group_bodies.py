@@ -86,9 +86,9 @@ def _wiring(body: Graph, nodes: Sequence[Node]) -> Wiring:
         takes.append(tuple([made[name] for name in node.inputs if name in made]))
         made.update((value.name, index) for value in node.outputs)
     makes = tuple([made[name] for name in body.outputs if name in made])
-    return (
-        Wiring(tuple(takes), makes) if len(makes) == len(body.outputs) else Wiring()
-    )
+    if len(makes) == len(body.outputs):
+        return Wiring(tuple(takes), makes)
+    return Wiring()
 
 
 def _cache_key(body: Graph, nodes: Sequence[Node]) -> list[str]:
@@ -127,7 +127,9 @@ class _Symbols:
         self._names: dict[str, str] = {}
 
     def in_type(self, text: str) -> str:
-        return _SYMBOL.sub(self._renamed, text) if "SS(" in text else text
+        if "SS(" in text:
+            return _SYMBOL.sub(self._renamed, text)
+        return text
 
     def _renamed(self, found: re.Match[str]) -> str:
         return self._names.setdefault(

@@ -63,9 +63,10 @@ class Together(Generic[Known]):
     def _joined(self, numbers: Iterable[int]) -> Known | None:
         found: Known | None = None
         for number in numbers:
-            more = (
-                self._known[number] if number in self._parts else self._fact(number)
-            )
+            if number in self._parts:
+                more = self._known[number]
+            else:
+                more = self._fact(number)
             if more is not None:
                 found = more if found is None else self._join(found, more)
         return found
@@ -105,7 +106,9 @@ class HandedDown:
 
 def united(some: frozenset[str], more: frozenset[str]) -> frozenset[str]:
     """Return the union; the same object if one set contains the other."""
-    return some if more <= some else some | more
+    if more <= some:
+        return some
+    return some | more
 
 
 def _add(of: Layers, number: int, layers: frozenset[str]) -> None:

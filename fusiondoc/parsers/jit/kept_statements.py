@@ -31,9 +31,10 @@ class KeptStatements:
     def opened(self) -> Statements:
         """Return the statements unpacked, to add those of another pass."""
         if self._open is None:
-            self._open = (
-                Statements() if self._packed is None else _unpacked(self._packed)
-            )
+            if self._packed is None:
+                self._open = Statements()
+            else:
+                self._open = _unpacked(self._packed)
             self._packed, self._hashes = None, ()
         return self._open
 
@@ -54,15 +55,15 @@ class KeptStatements:
         """Return the statements for reading."""
         if self._packed is not None:
             return _last_unpacked(self._packed)
-        return self._open if self._open is not None else Statements()
+        if self._open is not None:
+            return self._open
+        return Statements()
 
     def hashes(self) -> Iterable[int]:
         """Return the hashes of the nodes that the statements are about."""
-        return (
-            self._hashes
-            if self._packed is not None
-            else map(hash, self._open or ())
-        )
+        if self._packed is not None:
+            return self._hashes
+        return map(hash, self._open or ())
 
     def settle(self) -> None:
         """See ``Statements.settle``; packed statements are settled already."""

@@ -161,11 +161,9 @@ class _Inference:
         if self._scopes and not numbered.by_pass:
             return None
         modules = owners.of(numbered.inputs)
-        return (
-            next(iter(modules))
-            if modules is not None and len(modules) == 1
-            else None
-        )
+        if modules is not None and len(modules) == 1:
+            return next(iter(modules))
+        return None
 
     def _walk_backward(self) -> None:
         """Find the layers after each value."""
@@ -297,7 +295,9 @@ def _live_key(node: Node, live: LiveLayers) -> str | None:
 
 
 def _single(layer: str | None) -> frozenset[str] | None:
-    return frozenset((layer,)) if layer is not None else None
+    if layer is None:
+        return None
+    return frozenset((layer,))
 
 
 def _united(
@@ -316,7 +316,9 @@ def _united(
 def _more_than_one(some: frozenset[str], more: frozenset[str]) -> frozenset[str]:
     """Return some of both: one layer, or more than one. Callers only need to know
     which."""
-    return some if len(some) > 1 else some | more
+    if len(some) > 1:
+        return some
+    return some | more
 
 
 _Shared = tuple[frozenset[str], frozenset[str]]

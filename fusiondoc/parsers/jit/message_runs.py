@@ -137,7 +137,9 @@ def lines_of(text: bytes) -> list[bytes]:
 
 def first_line(text: bytes) -> bytes:
     end = text.find(b"\n")
-    return text if end < 0 else text[:end]
+    if end < 0:
+        return text
+    return text[:end]
 
 
 class RunEnds:
@@ -157,7 +159,9 @@ class RunEnds:
         """Return the offset after the line at ``at`` and the following lines that
         begin neither a message of the JIT log nor the source of a kernel."""
         found = _BEHIND_A_LINE.search(text, at)
-        return found.end() if found is not None else len(text)
+        if found is not None:
+            return found.end()
+        return len(text)
 
     def run(self, text: bytes, at: int, prefix: bytes) -> Lines:
         """Return the line at ``at`` and the following lines that begin with
@@ -245,7 +249,9 @@ class Print:
         """Return the lines without their prefix; none for an empty print."""
         cut = self.cut
         lines = lines_of(self.text) if self.text else []
-        return [line[cut:] for line in lines] if cut else lines
+        if cut:
+            return [line[cut:] for line in lines]
+        return lines
 
     @property
     def prefix(self) -> bytes:
@@ -432,11 +438,10 @@ class Run:
                     (blank + 1 if blank >= 0 else end),
                     graph_line + 1,
                 )
-            behind = (
-                self.length
-                if end == len(text)
-                else line + text.count(b"\n", start, end) + 1
-            )
+            if end == len(text):
+                behind = self.length
+            else:
+                behind = line + text.count(b"\n", start, end) + 1
             yield line, graph_line, graph, end, behind
             start, line = end + 1, behind
 

@@ -70,7 +70,9 @@ def _release_of(prefixes: Iterable[bytes]) -> str | None:
         for found in positions
         if found is not None
     } - {None}
-    return releases.pop() if len(releases) == 1 else None
+    if len(releases) == 1:
+        return releases.pop()
+    return None
 
 
 _INDENTED = tuple(
@@ -306,9 +308,10 @@ class JitMessages:
         name = self._files.get(prefix)
         if name is None:
             found = PREFIX.match(prefix)
-            name = self._files[prefix] = (
-                found.group(1).decode("ascii") if found else ""
-            )
+            if found:
+                name = self._files[prefix] = found.group(1).decode("ascii")
+            else:
+                name = self._files[prefix] = ""
         return name
 
     # -- messages of one line -------------------------------------------------------------------------------

@@ -95,11 +95,9 @@ class _OfOnePlan(Regions):
         self._pattern = pattern
 
     def around(self, names: tuple[str, ...]) -> Around | None:
-        return (
-            self._earlier.around
-            if self._pattern
-            else self._earlier.regions.around(names)
-        )
+        if self._pattern:
+            return self._earlier.around
+        return self._earlier.regions.around(names)
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         self.learnt.append((names, around))

@@ -219,7 +219,9 @@ def _maker_of_the_result(graph: Graph) -> Node | None:
     ):
         return None
     makers = [node for node in graph.nodes if _makes(node, name)]
-    return makers[0] if len(makers) == 1 else None
+    if len(makers) == 1:
+        return makers[0]
+    return None
 
 
 def _makes(node: Node, name: str) -> bool:
@@ -351,11 +353,12 @@ class _Walk:
         if body is None:
             return
         values = tuple(value.name for value in node.outputs)
-        sized = (
-            tuple(one for one in only_sized(body) if one.dims in self._sized)
-            if self._sized
-            else ()
-        )
+        if self._sized:
+            sized = tuple(
+                one for one in only_sized(body) if one.dims in self._sized
+            )
+        else:
+            sized = ()
         at = GroupNode(body.line, values, bool(block), index, sized)
         kind, name = FUSION_KINDS[node.kind], node.ref or node.kind
         group = group_of(
@@ -506,4 +509,6 @@ def _settle_sides(sides: Sequence[Sequence[FlowNode]]) -> None:
 
 
 def _first_output(node: Node) -> str:
-    return node.outputs[0].name if node.outputs else ""
+    if node.outputs:
+        return node.outputs[0].name
+    return ""

@@ -132,11 +132,9 @@ class PrintedForms:
         """Return the digest of a printed graph without value names: equal for equal
         graphs."""
         cut = self._cut(text)
-        return (
-            cut.nameless()
-            if cut is not None
-            else sha256(_NAME.sub(b"%", text)).digest()
-        )
+        if cut is not None:
+            return cut.nameless()
+        return sha256(_NAME.sub(b"%", text)).digest()
 
     def read(
         self, texts: Sequence[bytes], about: object, reader: Reader
@@ -161,7 +159,9 @@ class PrintedForms:
                 return whole(reader, texts)
             self._keep(cuts, tokens, reader)
         patterns = self._patterns[tokens.form]
-        return patterns.kept(own) if patterns is not None else whole(reader, texts)
+        if patterns is not None:
+            return patterns.kept(own)
+        return whole(reader, texts)
 
     def _cut(self, text: bytes) -> _CutText | None:
         """Return the text cut into tokens; None if it cannot be cut."""

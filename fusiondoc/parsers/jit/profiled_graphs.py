@@ -106,9 +106,9 @@ def _property_reads(dump: IrDump) -> dict[str, list[PropertyRead]]:
 def _types(dump: IrDump) -> dict[str, str]:
     types = {v.name: v.type for v in dump.graph.params}
     for node in dump.graph.walk():
-        profiled = (
-            node.attributes.get("profiled_type") if node.kind == PROFILE else None
-        )
+        profiled = None
+        if node.kind == PROFILE:
+            profiled = node.attributes.get("profiled_type")
         if (
             profiled
             and node.inputs
@@ -204,9 +204,13 @@ class _Runs:
             )
             for value in node.outputs:
                 self._seen[value.name] = seen
-            return () if self._by_nodes else (seen,)
+            if self._by_nodes:
+                return ()
+            return (seen,)
         if node.kind == PROFILE_OF_VALUE:
-            return (True,) if node.attributes else ()
+            if node.attributes:
+                return (True,)
+            return ()
         if not self._by_nodes:
             # A result also lacks a type if only nodes without profiled inputs read
             # it.

@@ -99,9 +99,10 @@ class Regions:
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         """Record the layers around a graph. Input names that two graphs with
         different layers share identify neither."""
-        self._known[names] = (
-            around if self._known.get(names, around) == around else None
-        )
+        if self._known.get(names, around) == around:
+            self._known[names] = around
+        else:
+            self._known[names] = None
 
     def keep(self, returned: tuple[RegionOutput, ...]) -> None:
         """Record the values that a differentiable graph returns, for the plan of
@@ -203,11 +204,10 @@ class Regions:
         if not captured:
             return None
         stem, kind = captured[-1]
-        ends = (
-            [(stem, kind), ("", kind)]
-            if stem
-            else [end for end in self._ending if end[1] == kind]
-        )
+        if stem:
+            ends = [(stem, kind), ("", kind)]
+        else:
+            ends = [end for end in self._ending if end[1] == kind]
         found: list[_Values] = []
         for end in ends:
             fitting = (
@@ -284,7 +284,9 @@ def _are_last_of(captured: _Values, returned: _Values) -> bool:
 def _stem(name: str) -> str:
     """Return a value's name without its number; "" if the name is only a number."""
     stem = name.partition(".")[0]
-    return "" if stem.isdigit() else stem
+    if stem.isdigit():
+        return ""
+    return stem
 
 
 def _by_position(live: LiveLayers) -> LiveLayers:

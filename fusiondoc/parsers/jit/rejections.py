@@ -65,9 +65,9 @@ def read_node(text: bytes) -> NodeText | None:
 
 def _read_node(text: bytes) -> NodeText | None:
     line = text.decode("utf-8", "backslashreplace")
-    found = (
-        NODE.match(line) if len(line) < LONG and not line.endswith("\r") else None
-    )
+    found = None
+    if len(line) < LONG and not line.endswith("\r"):
+        found = NODE.match(line)
     if found is not None and found[3][-1] > "9":
         # Most nodes: they have no subgraph, so their line is complete.
         kind, outputs, source = (
@@ -104,10 +104,10 @@ class Rejections:
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
         self._known: dict[bytes, NodeStatement | None] = {}
-        self._stated = {
-            condition: Stated(condition)
-            for _, condition in refusals.causes.values()
-        }
+        stated = {}
+        for _, condition in refusals.causes.values():
+            stated[condition] = Stated(condition)
+        self._stated = stated
         """One shared object for all nodes with the same condition."""
 
     def clear(self) -> None:

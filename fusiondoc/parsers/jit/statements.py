@@ -354,9 +354,10 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
             if of_plan and len(statement.values or ()) < MOST_NAMES:
                 statement.of_plan = tuple(statement.values or ())
             statement.pass_ends()
-        into[key] = (
-            statements if known is None else _with_pass(known, statements, of_plan)
-        )
+        if known is None:
+            into[key] = statements
+        else:
+            into[key] = _with_pass(known, statements, of_plan)
     for alike, further in more.further.items():
         into.beyond(alike).add(further.nodes, further.statement.lines)
 

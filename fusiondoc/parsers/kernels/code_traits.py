@@ -52,13 +52,14 @@ def code_traits(
     widths = [int(width) for width in _ACCESS.findall(code)]
     widths += [int(aligned) for _, aligned in _VECTOR.findall(code)]
     forms = (("block", _BLOCK), ("grid", _GRID))
-    reductions = tuple(
-        name for name, words in forms if any(word in code for word in words)
-    )
+    reductions = []
+    for name, words in forms:
+        if any(word in code for word in words):
+            reductions.append(name)
     return KernelTraits(
         vector_width=max(widths, default=1),
         index_type=next(filter(None, map(_index_type, (code, *other_dumps))), None),
-        reductions=reductions,
+        reductions=tuple(reductions),
         persistent=any(word in code for word in _BROADCAST) if reductions else None,
     )
 
@@ -70,7 +71,9 @@ def _index_type(code: str) -> str | None:
     if defined is not None:
         return defined.group(1)
     declared = _INDEX.search(code)
-    return f"int{declared.group(1) or ''}" if declared is not None else None
+    if declared is None:
+        return None
+    return f"int{declared.group(1) or ''}"
 
 
 def scheduler_of_code(traits: KernelTraits | None, code: str | None) -> str | None:
@@ -79,7 +82,11 @@ def scheduler_of_code(traits: KernelTraits | None, code: str | None) -> str | No
     if traits is None or code is None:
         return None
     if traits.reductions:
-        return "persistent" if traits.persistent else "reduction"
+        if traits.persistent:
+            return "persistent"
+        return "reduction"
     if _WELFORD in code or _SUM.search(code) is not None:
         return None
-    return "transpose" if _TILE in code else "pointwise"
+    if _TILE in code:
+        return "transpose"
+    return "pointwise"

@@ -106,7 +106,10 @@ def run_order(parts: Sequence[PrintedSegment]) -> list[int]:
     """Return the order in which segments are compiled and run: always the first
     segment whose inputs are ready (kernel_cache.cpp, prepareRuntimeOrder). [] if
     there is no such order."""
-    missing = {number for part in parts for number in part.outputs}
+    missing = set()
+    for part in parts:
+        for number in part.outputs:
+            missing.add(number)
     order: list[int] = []
     while len(order) < len(parts):
         before = len(order)
@@ -130,14 +133,11 @@ def candidates_of(dump: str) -> tuple[Candidate, ...]:
         fusion, verdicts = part, part
         if part.startswith("**Segmenter**"):
             lines = part.split("\n")
-            cut = next(
-                (
-                    k
-                    for k, line in enumerate(lines)
-                    if line.startswith(("Scheduler _", "***"))
-                ),
-                0,
-            )
+            cut = 0
+            for k, line in enumerate(lines):
+                if line.startswith(("Scheduler _", "***")):
+                    cut = k
+                    break
             fusion = "\n".join(lines[1:cut]) if cut else "\n".join(lines[1:])
             verdicts = "\n".join(lines[cut:]) if cut else ""
         else:
@@ -283,7 +283,9 @@ class DumpsInOrder:
 
     def _seen(self, option: str, text: bytes, pos: int) -> DumpSeen | None:
         kept = self._texts.keep(text)
-        return DumpSeen(option, kept, pos) if kept is not None else None
+        if kept is None:
+            return None
+        return DumpSeen(option, kept, pos)
 
     # -- kernels --------------------------------------------------------------------------------------------
 

@@ -270,11 +270,10 @@ class KernelDumps:
 
     def _report(self, lines: list[bytes], pos: int) -> None:
         """Read the report of ptxas on a compile."""
-        entries = [
-            (offset, name)
-            for offset, name in enumerate(map(_entry, lines))
-            if name is not None
-        ]
+        entries = []
+        for offset, name in enumerate(map(_entry, lines)):
+            if name is not None:
+                entries.append((offset, name))
         # A report begins with the facts about the whole module, on the line before
         # the first entry.
         ends = [end - (b" bytes gmem" in lines[end - 1]) for end, _ in entries[1:]]
@@ -315,11 +314,9 @@ class KernelDumps:
                 b"_f%d_" % (whole_number(found.group(2)) or 0),
                 b"_g%d" % (whole_number(found.group(3)) or 0),
             )
-            name = (
-                self._kernels.last.name.encode("ascii", "replace")
-                if self._kernels.last is not None
-                else b""
-            )
+            name = b""
+            if self._kernels.last is not None:
+                name = self._kernels.last.name.encode("ascii", "replace")
             if (
                 self._kernels.last is None
                 or tail[0] not in name
@@ -338,7 +335,9 @@ def _entry(line: bytes) -> bytes | None:
     """Return the kernel that ptxas begins to compile on this line; None for other
     lines."""
     entry = PTXAS_ENTRY.search(line)
-    return demangle(entry.group(1)) if entry else None
+    if entry:
+        return demangle(entry.group(1))
+    return None
 
 
 def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
@@ -404,7 +403,9 @@ class LaunchProfile:
 def header_of(line: bytes) -> tuple[str, ...] | None:
     """Return the columns, if this line is the header; else None."""
     cells = tuple(line.decode("utf-8", "replace").split())
-    return cells if cells[:2] == COLUMNS[:2] else None
+    if cells[:2] == COLUMNS[:2]:
+        return cells
+    return None
 
 
 def profile_of(line: bytes, columns: tuple[str, ...]) -> LaunchProfile | None:
@@ -435,7 +436,9 @@ def profile_of(line: bytes, columns: tuple[str, ...]) -> LaunchProfile | None:
 
 def _three(text: str) -> tuple[int, int, int] | None:
     numbers = _numbers(text)
-    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+    if len(numbers) == 3:
+        return numbers[0], numbers[1], numbers[2]
+    return None
 
 
 def _numbers(text: str) -> list[int]:

@@ -55,11 +55,17 @@ def event_of(line: bytes) -> Event | None:
         if ran is not None:
             return Ran(ran.groups())
         performed = PERF.match(line)
-        return Performed(performed.groups()) if performed is not None else None
+        if performed is None:
+            return None
+        return Performed(performed.groups())
     if line.startswith(_LAUNCHES):
         launched = LAUNCH.search(line)
-        return Launched(launched.groups()) if launched is not None else None
-    return LibraryLine(line) if line.startswith(_OF_LIBRARY) else None
+        if launched is None:
+            return None
+        return Launched(launched.groups())
+    if line.startswith(_OF_LIBRARY):
+        return LibraryLine(line)
+    return None
 
 
 Launch = tuple[tuple[int, int, int], tuple[int, int, int], int]
@@ -278,7 +284,9 @@ class KernelTracker:
                 break
         else:
             if not self._recent:
-                return known[-1] if known else self._new(name, None)
+                if known:
+                    return known[-1]
+                return self._new(name, None)
             run = self._recent[-1]
             own = [self._of_run(name, known, run)]
         if launch:
@@ -370,4 +378,6 @@ def _key(cache: CacheInstance | None) -> int:
     be run twice, with one log after the other."""
     if cache is None:
         return 0
-    return id(cache) if cache.graph is None else id(cache.graph)
+    if cache.graph is None:
+        return id(cache)
+    return id(cache.graph)

@@ -154,7 +154,10 @@ def _name(graph: GroupGraph | None) -> str:
     is printed only in CUDA code."""
     if graph is None:
         return "fused"
-    words = [op.split("::")[1] for op in graph.operators if op.startswith("aten::")]
+    words = []
+    for op in graph.operators:
+        if op.startswith("aten::"):
+            words.append(op.split("::")[1])
     return "_".join(["fused", *words])[:_LONGEST_NAME]
 
 

@@ -139,10 +139,12 @@ class Partitions:
         if not names:
             return read.implementation
         several = len({one.kind for one in names}) > 1
-        shown = (
-            f"{one.kind} {one.implementation}" if several else one.implementation
-            for one in names
-        )
+        shown = []
+        for one in names:
+            if several:
+                shown.append(f"{one.kind} {one.implementation}")
+            else:
+                shown.append(one.implementation)
         return " + ".join(dict.fromkeys(shown))
 
     def _keep(self, kernel: PrintedKernel, line: bytes) -> None:
@@ -165,18 +167,17 @@ def _read(text: bytes) -> _Line | None:
         if found is not None:
             sizes = tuple(whole_numbers(found.group(2).split(b"x")))
             (inputs if found.group(1) == b"in" else outputs).append(sizes)
-    operators = tuple(
-        intern(one.decode("utf-8", "replace"))
-        for one in fields[3].split(b";")
-        if one
-    )
+    operators = []
+    for one in fields[3].split(b";"):
+        if one:
+            operators.append(intern(one.decode("utf-8", "replace")))
     # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing is
     # in between.
     name = fields[-3].decode("utf-8", "replace") if len(fields) >= 10 else ""
     return _Line(
         fields[1],
         fields[2],
-        operators,
+        tuple(operators),
         (tuple(inputs), tuple(outputs)),
         figure(fields[-1]),
         intern(name) if name and ":" not in name else None,

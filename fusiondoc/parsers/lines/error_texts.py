@@ -54,11 +54,9 @@ _IN_WORDS = {
 def in_words(kind: str) -> str | None:
     """Return a sentence for the kind of an error; None for an unknown kind."""
     text = _IN_WORDS.get(kind)
-    return (
-        None
-        if text is None
-        else text.format(fuser=titles(lambda fuser: kind in fuser.errors.kinds))
-    )
+    if text is None:
+        return None
+    return text.format(fuser=titles(lambda fuser: kind in fuser.errors.kinds))
 
 
 MOST = 400
@@ -79,7 +77,9 @@ class FuserError:
     errors."""
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.where})" if self.where else self.text
+        if self.where:
+            return f"{self.text} ({self.where})"
+        return self.text
 
     @property
     def cause(self) -> str | None:
@@ -197,7 +197,9 @@ def read_error(text: str) -> FuserError | None:
         if not wraps:
             return error
         wrapper = wrapper or error
-    return wrapper if wrapper is not None and wrapper.text else None
+    if wrapper is not None and wrapper.text:
+        return wrapper
+    return None
 
 
 _SCRIPTED = re.compile(
@@ -237,9 +239,9 @@ def changed_result(message: str) -> ChangedResult | None:
     ]
     if _CHANGES_LEAF in message and frames:
         return ChangedResult(frames)
-    return (
-        ChangedResult(()) if _CHANGED_RESULT.search(message) is not None else None
-    )
+    if _CHANGED_RESULT.search(message) is None:
+        return None
+    return ChangedResult(())
 
 
 def failing_line(message: str) -> str | None:
@@ -250,7 +252,9 @@ def failing_line(message: str) -> str | None:
         file, line = scripted[-1]
         return f"{file}:{line}"
     traced = _TRACED.search(message)
-    return f"{traced[1]}:{traced[2]}" if traced is not None else None
+    if traced is None:
+        return None
+    return f"{traced[1]}:{traced[2]}"
 
 
 def of_stand_alone(text: str) -> bool:
@@ -295,7 +299,9 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
     match = _assert(message)
     if match is not None:
         return _failed_assert(match, message)
-    return _python_error(python, message, line) if python is not None else None
+    if python is None:
+        return None
+    return _python_error(python, message, line)
 
 
 def _failed_assert(match: re.Match[str], message: str) -> tuple[FuserError, bool]:
@@ -396,11 +402,9 @@ class InvalidGradient(NamedTuple):
 def invalid_gradient(text: str) -> InvalidGradient | None:
     """Return the gradient that an error refuses; None for another error."""
     found = _OF_GRADIENT.search(text)
-    return (
-        None
-        if found is None
-        else InvalidGradient(_sizes(found.group(1)), _sizes(found.group(2)))
-    )
+    if found is None:
+        return None
+    return InvalidGradient(_sizes(found.group(1)), _sizes(found.group(2)))
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -87,11 +87,9 @@ def without_rank(line: bytes) -> tuple[int | None, bytes]:
     """Return the rank with which torch tags a line, and the line without the
     tag."""
     found = _RANK_OF_TORCH.match(line)
-    return (
-        (None, line)
-        if found is None
-        else (whole_number(found.group(1)), line[found.end() :])
-    )
+    if found is None:
+        return None, line
+    return whole_number(found.group(1)), line[found.end() :]
 
 
 class Failures:
@@ -132,16 +130,13 @@ class Failures:
             return True
         if shows_a_crash(line):
             self._settle()
-            named = (
-                _RANK_OF_LAUNCHER.search(line, 0, _LOOKED_AT)
-                if rank is None
-                else None
-            )
-            of = (
-                whole_number(named.group(1) or named.group(2))
-                if named is not None
-                else rank
-            )
+            named = None
+            if rank is None:
+                named = _RANK_OF_LAUNCHER.search(line, 0, _LOOKED_AT)
+            if named is not None:
+                of = whole_number(named.group(1) or named.group(2))
+            else:
+                of = rank
             self._facts.work.crashed(_text(line), pos, of, _signal_in(line))
             return True
         return self._process(rank).take(line, pos)
@@ -265,9 +260,9 @@ class _OneProcess:
             read = read_error(text)
             if read is None or read.kind == PROGRAM:
                 return
-        introduced = (
-            errors[-1] if errors and errors[-1].rank == self._rank else None
-        )
+        introduced = None
+        if errors and errors[-1].rank == self._rank:
+            introduced = errors[-1]
         if (
             introduced is not None
             and INTERPRETER in introduced.text
@@ -288,11 +283,9 @@ class _OneProcess:
         """Return ``file:line`` of the operator, if a TorchScript traceback preceded
         the error; else None."""
         frames, self._frames = self._frames, None
-        return (
-            failing_line(b"\n".join(frames).decode("utf-8", "replace"))
-            if frames
-            else None
-        )
+        if frames:
+            return failing_line(b"\n".join(frames).decode("utf-8", "replace"))
+        return None
 
 
 _CHILD_FAILED = (

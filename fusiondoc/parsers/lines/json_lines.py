@@ -41,7 +41,9 @@ def text_field(
     if not fields:
         return None
     name = max(fields, key=lambda one: fields[one])
-    return name if fields[name] >= _LEAST and fields[name] * 2 > marked else None
+    if fields[name] >= _LEAST and fields[name] * 2 > marked:
+        return name
+    return None
 
 
 def _is_of_docker(lines: Sequence[bytes]) -> bool:
@@ -141,7 +143,9 @@ class JsonObjects:
 
 def _stream(found: dict[str, object]) -> str | None:
     name = found.get("stream", found.get("source"))
-    return name if isinstance(name, str) else None
+    if isinstance(name, str):
+        return name
+    return None
 
 
 _YES = (True, "true")
@@ -170,4 +174,6 @@ def _object(line: bytes) -> dict[str, object]:
         found = json.loads(line[at:])
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}

@@ -170,7 +170,9 @@ def _open(log: LogInput) -> IO[bytes]:
         return sys.stdin.buffer
     name = log.path.name.lower()
     if not name.endswith(COMPRESSED):
-        return open_given(log.path) if log.given else open_regular(log.path, 0)
+        if log.given:
+            return open_given(log.path)
+        return open_regular(log.path, 0)
     if log.given and not log.path.is_file():
         raise OSError(
             errno.EINVAL, "by its ending it is compressed, and it is no file"

@@ -62,7 +62,9 @@ class Machines:
 def tag_of(machine: int, local: bytes) -> bytes:
     """Return the tag for the lines of a local rank; on the first machine local
     ranks are global ranks."""
-    return b"log %d local %s" % (machine, local) if machine else b"rank %s" % local
+    if machine:
+        return b"log %d local %s" % (machine, local)
+    return b"rank %s" % local
 
 
 def counted_on(tags: Iterable[bytes | None], first: int) -> dict[bytes | None, int]:

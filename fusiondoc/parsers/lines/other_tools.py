@@ -107,11 +107,9 @@ class OtherTools:
         if self.ir and _IR.match(line):
             self._unknown_ir = True
             return False
-        return (
-            False
-            if (self._unknown_ir or self.named) and _WORDS.match(line)
-            else None
-        )
+        if (self._unknown_ir or self.named) and _WORDS.match(line):
+            return False
+        return None
 
     def _of_trace(self, line: bytes) -> bool:
         """True if a line after the beginning of a trace belongs to it."""

@@ -318,7 +318,9 @@ def with_those_of_tracebacks(
     if not shapes:
         return outer
     found = OuterPrefix.of_shapes(shapes)
-    return found if outer is None else outer.beside(found)
+    if outer is None:
+        return found
+    return outer.beside(found)
 
 
 _MOST_SHAPES = 16
@@ -359,4 +361,6 @@ def _without_torch(prefix: bytes) -> bytes:
     if logged is not None:
         return prefix[: logged.start()]
     at = prefix.rfind(b"[rank")
-    return prefix[:at] if at >= 0 and not without_rank(prefix[at:])[1] else prefix
+    if at >= 0 and not without_rank(prefix[at:])[1]:
+        return prefix[:at]
+    return prefix

@@ -196,7 +196,9 @@ def source_of_ranks(tags: Iterable[Tag], first: bytes | None) -> str | None:
         text = tag if tag is not None else first
         if names_none and text is not None:
             unknown.append(text)
-    return "order" if len(unknown) > 1 and _numbers(unknown) is None else "prefixes"
+    if len(unknown) > 1 and _numbers(unknown) is None:
+        return "order"
+    return "prefixes"
 
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
@@ -275,9 +277,9 @@ class TaggedLog:
                 continue
             if not tagged:
                 tagged = True
-                machine = (
-                    self._machines.begin(text) if self._machines is not None else 0
-                )
+                machine = 0
+                if self._machines is not None:
+                    machine = self._machines.begin(text)
                 self._tags = RankTags(
                     prefix.prefixes(around.sample or text.split(b"\n", SAMPLE)),
                     machine,
@@ -403,11 +405,10 @@ class _Around:
             ]
             self._left_to_compare -= len(first)
             rows_are_lines = is_first and self._objects is None
-            self.prefix = (
-                self._rows_of_objects.before_rows
-                if rows_are_lines
-                else OuterPrefix.of_every_line(first)
-            )
+            if rows_are_lines:
+                self.prefix = self._rows_of_objects.before_rows
+            else:
+                self.prefix = OuterPrefix.of_every_line(first)
         return text
 
     def _lines_of(self, text: bytes) -> bytes:
@@ -449,11 +450,9 @@ class _Around:
 def _either(
     known: OuterPrefix | None, learnt: OuterPrefix | None
 ) -> OuterPrefix | None:
-    return (
-        known.beside(learnt)
-        if known is not None and learnt is not None
-        else known or learnt
-    )
+    if known is not None and learnt is not None:
+        return known.beside(learnt)
+    return known or learnt
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
@@ -483,16 +482,17 @@ def _rows_with_colours(chunk: bytes, is_first: bool) -> NestedWraps | None:
     rows = NestedWraps.learn(lines)
     if rows.of_pieces is not None:
         return rows.of_pieces
-    seen = (
-        NestedWraps.learn(
+    if rows:
+        seen = NestedWraps.learn(
             clean(b"".join(line + b"\n" for line in lines)).split(b"\n")
         )
-        if rows
-        else rows
-    )
+    else:
+        seen = rows
     if rows.going_on > seen.going_on:
         return rows
-    return NestedWraps() if sample is not None else None
+    if sample is None:
+        return None
+    return NestedWraps()
 
 
 _ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")

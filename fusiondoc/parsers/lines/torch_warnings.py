@@ -105,4 +105,6 @@ def is_cpp_warning(line: bytes) -> bool:
 def stage_of(function: bytes | None) -> str | None:
     """Return "compile" or "run"; None for torch 1.11, whose text does not state
     it."""
-    return _STAGES.get(function) if function is not None else None
+    if function is None:
+        return None
+    return _STAGES.get(function)

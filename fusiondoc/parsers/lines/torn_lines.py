@@ -56,9 +56,10 @@ def note_torn_lines(facts: Facts, text: bytes, end: int, pos: int) -> None:
     if facts.launched is None:
         return
     file = unpack(pos)[0]
-    first = (
-        facts.launched if unpack(facts.launched)[0] == file else position(file, 1)
-    )
+    if unpack(facts.launched)[0] == file:
+        first = facts.launched
+    else:
+        first = position(file, 1)
     if pos - first > _LOOKED_AT:
         return
     for line in torn_lines(text, end):

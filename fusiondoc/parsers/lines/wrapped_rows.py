@@ -167,7 +167,9 @@ def _may_lack(line: bytes, blanks: int) -> bool:
 
 
 def _split(prefix: OuterPrefix | None, row: bytes) -> tuple[bytes | None, bytes]:
-    return prefix.split(row) if prefix is not None else (b"", row)
+    if prefix is not None:
+        return prefix.split(row)
+    return b"", row
 
 
 def _start(row: bytes) -> bytes:
@@ -299,11 +301,10 @@ class MarkedPieces:
         held = self._held
         for row in text[:-1].split(b"\n"):
             found = _MARKED_PIECE.match(row)
-            before, content = (
-                (found.group(1), found.group(2))
-                if found is not None
-                else (b"", row)
-            )
+            if found is not None:
+                before, content = found.group(1), found.group(2)
+            else:
+                before, content = b"", row
             if held.rows and not row:
                 held.goes_on(b"")
                 continue
@@ -382,11 +383,9 @@ class NestedWraps:
     def of_pieces(self) -> NestedWraps | None:
         """The first layer alone, if it joins marked pieces; else None."""
         first = self._layers[:1]
-        return (
-            NestedWraps(first)
-            if any(isinstance(layer, MarkedPieces) for layer in first)
-            else None
-        )
+        if any(isinstance(layer, MarkedPieces) for layer in first):
+            return NestedWraps(first)
+        return None
 
     def of(self, lines: Sequence[bytes]) -> list[bytes]:
         """Return the rows of a sample as whole lines."""

@@ -26,9 +26,10 @@ def bounded(report: Report, most: int) -> Report:
     known = {group.id for group in groups}
     run = {kernel.id for kernel in kernels}
     beyond = [group for group in report.groups if group.id not in known]
-    programs = tuple(
-        program for program in report.programs if _names_only(program, known)
-    )
+    programs = []
+    for program in report.programs:
+        if _names_only(program, known):
+            programs.append(program)
     return replace(
         report,
         groups=tuple(_with_kernels(group, run) for group in groups),
@@ -40,7 +41,7 @@ def bounded(report: Report, most: int) -> Report:
         kernels=tuple(_with_groups(kernel, known) for kernel in kernels),
         kernels_left_out=len(report.kernels) - len(kernels),
         fallbacks=tuple(_of_groups(report.fallbacks, known)),
-        programs=programs,
+        programs=tuple(programs),
         programs_left_out=report.programs_left_out
         + len(report.programs)
         - len(programs),
@@ -69,36 +70,37 @@ def _among(ids: Sequence[str], known: AbstractSet[str]) -> tuple[str, ...]:
 
 def _with_kernels(group: Group, known: AbstractSet[str]) -> Group:
     kernels = _among(group.kernels, known)
+    segments = []
+    for part in group.segments:
+        segments.append(replace(part, kernels=_among(part.kernels, known)))
+    runtimes = []
+    for one in group.runtimes:
+        runtimes.append(replace(one, kernels=_among(one.kernels, known)))
+    instances = []
+    for node in group.instances:
+        instances.append(replace(node, kernels=_among(node.kernels, known)))
     return replace(
         group,
         kernels=kernels,
         kernels_left_out=group.kernels_left_out + len(group.kernels) - len(kernels),
-        segments=tuple(
-            replace(part, kernels=_among(part.kernels, known))
-            for part in group.segments
-        ),
-        runtimes=tuple(
-            replace(one, kernels=_among(one.kernels, known))
-            for one in group.runtimes
-        ),
-        instances=tuple(
-            replace(node, kernels=_among(node.kernels, known))
-            for node in group.instances
-        ),
+        segments=tuple(segments),
+        runtimes=tuple(runtimes),
+        instances=tuple(instances),
     )
 
 
 def _with_groups(kernel: Kernel, known: AbstractSet[str]) -> Kernel:
     groups = _among(kernel.groups, known)
     left_out = kernel.groups_left_out + len(kernel.groups) - len(groups)
-    of_groups = tuple(
-        one for one in kernel.launches_of_groups if one.group in known
-    )
+    of_groups = []
+    for one in kernel.launches_of_groups:
+        if one.group in known:
+            of_groups.append(one)
     return replace(
         kernel,
         groups=groups,
         groups_left_out=left_out,
-        launches_of_groups=of_groups,
+        launches_of_groups=tuple(of_groups),
     )
 
 

@@ -109,10 +109,11 @@ def executors_of(
     Args: lines: number of lines of the log, if there is one log. profiled: the
     positions where profiling of gradients began, by the kinds of their inputs.
     """
-    prints = sorted(
-        ((at, number, use) for number, use in enumerate(uses) for at in use.lines),
-        key=lambda one: one[:2],
-    )
+    prints = []
+    for number, use in enumerate(uses):
+        for at in use.lines:
+            prints.append((at, number, use))
+    prints.sort(key=lambda one: one[:2])
     last = _last_of_first_copy(prints, lines)
     plans = _ComparedPlans()
     paired = _paired(prints, plans)
@@ -145,9 +146,9 @@ class _Compared:
     @property
     def every_group(self) -> Sequence[PlanGroup]:
         traits = self.use.traits
-        return (
-            self._plan.every_group() if traits.groups or traits.diff_graphs else ()
-        )
+        if traits.groups or traits.diff_graphs:
+            return self._plan.every_group()
+        return ()
 
     @cached_property
     def ops(self) -> HashedOps:
@@ -162,10 +163,10 @@ class _Compared:
     @cached_property
     def content(self) -> _Content:
         """The operators, and the groups."""
-        groups = frozenset(
-            (group.body, group.inputs) for group in self._plan.every_group()
-        )
-        return self.operators, groups
+        groups = set()
+        for group in self._plan.every_group():
+            groups.add((group.body, group.inputs))
+        return self.operators, frozenset(groups)
 
     @cached_property
     def bodies(self) -> _Bodies:
@@ -182,19 +183,21 @@ class _Compared:
     @cached_property
     def regions(self) -> list[HashedOps]:
         """The operators of each region that are in no group."""
-        return [
-            hashed((node.op, node.source) for node in diff.loose)
-            for diff in self._plan.diff_graphs
-        ]
+        regions = []
+        for diff in self._plan.diff_graphs:
+            regions.append(hashed((node.op, node.source) for node in diff.loose))
+        return regions
 
     @cached_property
     def groups_inside(self) -> list[Counter[_Specialised]]:
         """The same as ``groups`` for each region that has groups."""
-        return [
-            Counter((group.body, group.inputs) for group in diff.groups)
-            for diff in self._plan.diff_graphs
-            if diff.groups
-        ]
+        groups = []
+        for diff in self._plan.diff_graphs:
+            if diff.groups:
+                groups.append(
+                    Counter((group.body, group.inputs) for group in diff.groups)
+                )
+        return groups
 
 
 class _ComparedPlans:
@@ -280,9 +283,11 @@ def _outside(
     """Return the positions where profiling of the program's gradients began.
     Positions between the prints of one plan (fusion pass and optimised graph) are
     left out: they belong to fallback functions, which are made with the plan."""
-    spans = sorted(
-        (prints[0].at, prints[-1].at) for prints in paired if len(prints) > 1
-    )
+    spans = []
+    for prints in paired:
+        if len(prints) > 1:
+            spans.append((prints[0].at, prints[-1].at))
+    spans.sort()
     starts = [start for start, _ in spans]
     found: dict[tuple[str, ...], list[int]] = {}
     for kinds, begun in profiled.items():
@@ -482,9 +487,8 @@ class _Fallbacks:
         exact = self._groups.get(hash(ops))
         if exact is not None:
             return tuple(exact)
-        self._plans.update(
-            hash(self._compared.of(known).content) for known in self._to_plans
-        )
+        for known in self._to_plans:
+            self._plans.add(hash(self._compared.of(known).content))
         self._to_plans.clear()
         if hash(plan.content) in self._plans:
             return ()

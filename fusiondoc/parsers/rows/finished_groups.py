@@ -165,7 +165,9 @@ def _only_layer(first: GroupRow | None) -> str | None:
     """Return the layer of a group that is specialised again; None if its instances
     are in several layers."""
     layers = {one.layer for one in first.members} if first is not None else set()
-    return layers.pop() if len(layers) == 1 else None
+    if len(layers) == 1:
+        return layers.pop()
+    return None
 
 
 def _bytes(types: Iterable[str]) -> int | None:

@@ -214,18 +214,21 @@ class GroupTable:
         groups = use.plan().every_group()
         self._graphs_of[id(use)] = tuple({group.canonical for group in groups})
         # ``_specialises`` reads ``before`` for these groups only.
-        compared = [
-            group.body
-            for group in groups
-            if executor.bare or group.kind == "FusionGroup"
-        ]
+        compared = []
+        for group in groups:
+            if executor.bare or group.kind == "FusionGroup":
+                compared.append(group.body)
         before = {body: tuple(self._of_body.get(body, ())) for body in compared}
-        rows = [
-            self._row(
-                group, phase, executor, before.get(group.body, ()) if before else ()
+        rows = []
+        for group in groups:
+            rows.append(
+                self._row(
+                    group,
+                    phase,
+                    executor,
+                    before.get(group.body, ()) if before else (),
+                )
             )
-            for group in groups
-        ]
         if not executor.fallback and not before:
             self._of_plain[id(use)] = rows
         return rows
@@ -239,11 +242,10 @@ class GroupTable:
         if known is not None:
             return known
         groups = use.plan().every_group()
-        mine = (
-            rows
-            if use is first
-            else _matching(groups, first.plan().every_group(), rows)
-        )
+        if use is first:
+            mine = rows
+        else:
+            mine = _matching(groups, first.plan().every_group(), rows)
         self._of_use.setdefault(id(use), mine)
         for group, row in zip(groups, mine):
             # The groups are equal as rows, but their graphs may differ (in the
@@ -299,9 +301,10 @@ class GroupTable:
         elif executor.bare or group.kind == "FusionGroup":
             # Bare prints show no executor, and the legacy fuser's executor makes a
             # plan for each list of input types.
-            rows = [
-                row for row in before if row.phase == phase and row.first is None
-            ]
+            rows = []
+            for row in before:
+                if row.phase == phase and row.first is None:
+                    rows.append(row)
             if any(row.group.inputs == group.inputs for row in rows):
                 return None
         else:
@@ -323,13 +326,14 @@ class GroupTable:
         bodies = dict.fromkeys(
             [group.body] if group.body in others else [group.body, *others]
         )
-        rows = [
-            row
-            for body in bodies
-            for row in self._of_body.get(body, ())
-            if row.first is None
-        ]
-        return rows if executor.other_gradients else _guarded_by_others(group, rows)
+        rows = []
+        for body in bodies:
+            for row in self._of_body.get(body, ()):
+                if row.first is None:
+                    rows.append(row)
+        if executor.other_gradients:
+            return rows
+        return _guarded_by_others(group, rows)
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
         """Yield the groups of one of ``plans``, each with its row."""
@@ -348,7 +352,9 @@ class GroupTable:
         return self._of_graph.get(graph.canonical, [])
 
     def of_cache(self, cache: CacheInstance | None) -> list[GroupRow]:
-        return self.of_graph(cache.graph) if cache is not None else []
+        if cache is None:
+            return []
+        return self.of_graph(cache.graph)
 
     def settle(self, plans: Iterable[PlanUse]) -> None:
         """Finish after all executors were added: nodes that several logs or
@@ -426,9 +432,10 @@ class GroupTable:
                 else:
                     runs = each * number if each is not None else None
                 known = of_row.get(owner, 0)
-                of_row[owner] = (
-                    None if known is None or runs is None else known + runs
-                )
+                if known is None or runs is None:
+                    of_row[owner] = None
+                else:
+                    of_row[owner] = known + runs
         return Runs(
             {row: number for row, number in of_row.items() if number is not None},
             of_member,
@@ -460,7 +467,9 @@ def _runs_of_each(total: int, members: Sequence[Member]) -> int | None:
     """Return the number of runs of each instance that shares a total; None if they
     may differ."""
     uneven = len(members) > 1 and any(member.conditional for member in members)
-    return None if uneven or total % len(members) else total // len(members)
+    if uneven or total % len(members):
+        return None
+    return total // len(members)
 
 
 def _of_one_process(
@@ -530,9 +539,10 @@ def _guarded_by_others(
     """Return the rows that the group of a fallback function can stand in for: rows
     of its layer, if there are any; of these the rows for other types, since a group
     with these types would have passed its guard."""
-    same_layer = [
-        row for row in rows if group.layer and _has_layer(row, group.layer)
-    ]
+    same_layer = []
+    for row in rows:
+        if group.layer and _has_layer(row, group.layer):
+            same_layer.append(row)
     rows = same_layer or rows
     return [row for row in rows if row.group.inputs != group.inputs] or rows
 

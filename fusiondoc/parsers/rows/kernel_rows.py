@@ -122,12 +122,12 @@ class _Ties:
 
     def left_out(self) -> dict[str, int]:
         """Id of a group -> number of kernels of its graph that do not list it."""
-        return {
-            row.id: known.kernels - known.first_kernels
-            for known in self._graphs.values()
-            if known.pairs > MOST_PAIRS and known.kernels > known.first_kernels
-            for row in known.rows[known.first_groups :]
-        }
+        numbers = {}
+        for known in self._graphs.values():
+            if known.pairs > MOST_PAIRS and known.kernels > known.first_kernels:
+                for row in known.rows[known.first_groups :]:
+                    numbers[row.id] = known.kernels - known.first_kernels
+        return numbers
 
 
 def kernels_of(
@@ -163,12 +163,13 @@ def kernels_of(
 def _instances(rows: Sequence[GroupRow], graph: GroupGraph | None) -> list[Member]:
     """Return the nodes of these rows whose body is this graph; all nodes if only a
     fallback function has it."""
-    members = [member for row in rows for member in row.members]
-    own = [
-        member
-        for member in members
-        if graph is not None and member.canonical == graph.canonical
-    ]
+    members = []
+    for row in rows:
+        members.extend(row.members)
+    own = []
+    for member in members:
+        if graph is not None and member.canonical == graph.canonical:
+            own.append(member)
     return own or members
 
 
@@ -263,7 +264,9 @@ def _shape(segment: Segment) -> tuple[object, ...]:
 def _graph_of(use: KernelUse) -> GroupGraph | None:
     """Return the graph of the group to which a kernel belongs; None if that is not
     known."""
-    return None if use.disputed or use.owner is None else use.owner.graph
+    if use.disputed or use.owner is None:
+        return None
+    return use.owner.graph
 
 
 class FallbackRows(NamedTuple):
@@ -285,11 +288,9 @@ def fallbacks_of(
         rows.setdefault((seen.stage, owners[0].id if owners else None), []).append(
             seen
         )
-    error = (
-        facts.errors[0].text
-        if any(_of_fuser(one.text) for one in facts.errors)
-        else None
-    )
+    error = None
+    if any(_of_fuser(one.text) for one in facts.errors):
+        error = facts.errors[0].text
     made = [
         Fallback(
             stage=stage if stage is not None else "run",
@@ -308,9 +309,11 @@ def fallbacks_of(
 
 
 def _of_fuser(text: str) -> bool:
-    return any(
-        mark in text for fuser in FUSERS.values() for mark in fuser.errors.marks
-    )
+    for fuser in FUSERS.values():
+        for mark in fuser.errors.marks:
+            if mark in text:
+                return True
+    return False
 
 
 def _printed_kernels(
@@ -321,11 +324,17 @@ def _printed_kernels(
     files: list[str],
 ) -> list[Kernel]:
     kernels = []
-    row_of = {member: row.id for row in groups.rows for member in row.members}
+    row_of = {}
+    for row in groups.rows:
+        for member in row.members:
+            row_of[member] = row.id
     for number, (made, members) in enumerate(
         zip(facts.printed_kernels, owners), first
     ):
         evidence = PackedEvidence(made.lines, files)
+        dumps = []
+        for option, text in made.texts.items():
+            dumps.append(Dump(option, text, evidence))
         kernels.append(
             Kernel(
                 id=f"K{number}",
@@ -344,10 +353,7 @@ def _printed_kernels(
                 compiles=made.compiles or None,
                 evidence=evidence,
                 rank=facts.rank,
-                dumps=tuple(
-                    Dump(option, text, evidence)
-                    for option, text in made.texts.items()
-                ),
+                dumps=tuple(dumps),
                 implementation=made.implementation,
             )
         )
@@ -361,9 +367,9 @@ def _owners(
     or operators and sizes of a partition: partitions with equal operators and sizes
     are assigned to the groups with the same ones, in order, if there are as many
     groups and none is in a branch."""
-    found: list[Sequence[Member]] = [
-        ties.of(kernel.graph).members for kernel in facts.printed_kernels
-    ]
+    found: list[Sequence[Member]] = []
+    for kernel in facts.printed_kernels:
+        found.append(ties.of(kernel.graph).members)
     alike: dict[_Shape, list[int]] = {}
     for index, kernel in enumerate(facts.printed_kernels):
         if kernel.operators:

@@ -61,11 +61,10 @@ def expressions_of_operators(
 ) -> list[tuple[int, ...]] | None:
     """Return the indexes of each operator's expressions; None if they are not
     certain."""
-    words = [
-        (index, word)
-        for index, word in enumerate(map(_word, expressions))
-        if word not in _PASSIVE
-    ]
+    words = []
+    for index, word in enumerate(map(_word, expressions)):
+        if word not in _PASSIVE:
+            words.append((index, word))
     names = [word for _, word in words]
     if None in names:
         return None
@@ -102,11 +101,11 @@ def _lengths(op: str, names: Sequence[str | None], start: int) -> list[int]:
     if op in _NO_EXPRESSION:
         return [0]
     forms = _FORMS.get(op, ())
-    return [
-        len(form)
-        for form in forms
-        if tuple(names[start : start + len(form)]) == form
-    ]
+    lengths = []
+    for form in forms:
+        if tuple(names[start : start + len(form)]) == form:
+            lengths.append(len(form))
+    return lengths
 
 
 def _word(expression: Expression) -> str | None:
@@ -125,16 +124,22 @@ def _word(expression: Expression) -> str | None:
         return binary.group(1)
     if text.startswith("-T"):
         return "-x"
-    return "set" if _COPY.match(text) else None
+    if _COPY.match(text):
+        return "set"
+    return None
 
 
 def _word_of_function(name: str, text: str) -> str | None:
     if name == "reduction":
         kind = _REDUCTION.search(text)
-        return f"reduction {kind.group(1)}" if kind else None
+        if kind:
+            return f"reduction {kind.group(1)}"
+        return None
     if name in ("rng_uniform", "randLike", "Philox"):
         return "rand"
     if name in _PASSIVE or name in _FUNCTIONS:
         return name
     untyped = name[:-1]  # as in sqrtf
-    return untyped if untyped in _FUNCTIONS else name
+    if untyped in _FUNCTIONS:
+        return untyped
+    return name

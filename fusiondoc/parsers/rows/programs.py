@@ -56,7 +56,9 @@ class PlansOfStream(NamedTuple):
         """Return the row of an operator outside groups, by its index in a part of a
         plan; None for other nodes."""
         index = self.row_of.of(use, part, node)
-        return None if index is None else self.rows[index - self.first]
+        if index is None:
+            return None
+        return self.rows[index - self.first]
 
 
 class ProgramRows(NamedTuple):
@@ -95,9 +97,9 @@ class _ProgramTable:
         elsewhere = RanPlans(
             (use.ops(), use.traits.copies) for use, _ in shown if regions
         )
-        made = [
-            (plan.use, self._index_of(plan, stream, elsewhere)) for plan in shown
-        ]
+        made = []
+        for plan in shown:
+            made.append((plan.use, self._index_of(plan, stream, elsewhere)))
         if regions:
             self._tie_regions(made)
 
@@ -143,14 +145,15 @@ class _ProgramTable:
         )
         nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
         self._seen[key] = len(self._programs)
+        iteration = None
+        if use.iteration is not None:
+            iteration = facts.iterations[use.iteration].index
         self._programs.append(
             Program(
                 id=f"P{len(self._programs) + 1}",
                 phase=phase,
                 specialisation=nth,
-                iteration=facts.iterations[use.iteration].index
-                if use.iteration is not None
-                else None,
+                iteration=iteration,
                 ranks=() if facts.rank is None else (facts.rank,),
                 nodes=tuple(nodes),
                 edges=tuple(edges),
@@ -171,15 +174,19 @@ class _ProgramTable:
             return
         nodes = []
         for node, row in zip(program.nodes, chain(rows, repeat(None))):
-            nodes.append(
-                node if row is None else replace(node, rows=(*node.rows, row))
-            )
+            if row is None:
+                nodes.append(node)
+            else:
+                nodes.append(replace(node, rows=(*node.rows, row)))
         ranks = tuple(sorted((*program.ranks, rank)))
         self._programs[index] = replace(program, ranks=ranks, nodes=tuple(nodes))
 
     def _tie_regions(self, made: Sequence[tuple[PlanUse, int]]) -> None:
         """Set, for each region, the program that the region's own executor made."""
-        drawn = [(use, index, use.ops()) for use, index in made if index >= 0]
+        drawn = []
+        for use, index in made:
+            if index >= 0:
+                drawn.append((use, index, use.ops()))
         for use, index, _ in drawn:
             program = self._programs[index]
             nodes = list(program.nodes)
@@ -238,9 +245,9 @@ class _Drawing:
         self._stream = stream
         plan = shown.use.plan()
         rows = stream.groups.rows_of_use(shown.use)
-        self._ids = {
-            id(group): row.id for group, row in zip(plan.every_group(), rows)
-        }
+        self._ids = {}
+        for group, row in zip(plan.every_group(), rows):
+            self._ids[id(group)] = row.id
         for graph in _graphs(plan, shown.use.flows(), elsewhere):
             self._add(graph)
 
@@ -253,19 +260,18 @@ class _Drawing:
         for node in flow.nodes[:shown]:
             inside = start + node.block[-1] if node.block else graph.region
             first = _maker_of_first_operand(node)
-            drawn_first = (
-                start + first if first is not None and first < shown else None
-            )
+            drawn_first = None
+            if first is not None and first < shown:
+                drawn_first = start + first
             row = self._stream.row(self._use, graph.part, node.index)
             drawn = self._drawn(node, row, ids.get(node.index), inside, drawn_first)
-            takes = tuple(
-                (start + maker, result)
-                for maker, result in node.takes
-                if maker < shown
-            )
+            takes = []
+            for maker, result in node.takes:
+                if maker < shown:
+                    takes.append((start + maker, result))
             given = tuple(_given(node, start, shown)) if node.kind == GROUP else ()
             self.nodes.append(
-                replace(drawn, takes=takes[:MOST_VALUES], given=given)
+                replace(drawn, takes=tuple(takes)[:MOST_VALUES], given=given)
             )
             self._add_edges(flow, node, start, shown)
         for stop in flow.stops:
@@ -289,6 +295,9 @@ class _Drawing:
         inputs = node.inputs if tensors else ()
         outputs = node.outputs if tensors else ()
         self.values_left_out += beyond_the_most(inputs, outputs)
+        condition = None
+        if node.condition is not None:
+            condition = condition_words(node.condition)
         return ProgramNode(
             kind=node.kind,
             op=node.op,
@@ -300,9 +309,7 @@ class _Drawing:
             reason=row.reason.code if row is not None else None,
             reason_text=row.reason.text if row is not None else None,
             inside=inside,
-            condition=condition_words(node.condition)
-            if node.condition is not None
-            else None,
+            condition=condition,
             program=None,
             evidence=self._owner.evidence(self._use, node.line),
             first=first,
@@ -327,7 +334,9 @@ class _Drawing:
 def _maker_of_first_operand(node: FlowNode) -> int | None:
     """Return the index of the node that makes an operator's first operand; None if
     there is no such node."""
-    return node.operands[0].by if node.kind == OPERATOR and node.operands else None
+    if node.kind == OPERATOR and node.operands:
+        return node.operands[0].by
+    return None
 
 
 def _given(

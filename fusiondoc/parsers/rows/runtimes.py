@@ -62,10 +62,11 @@ def runtimes_of(
 def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
     """Return the indexes of the nodes of a row that have this graph; all indexes if
     only a fallback function has it."""
-    own = tuple(
-        index for index, one in enumerate(row.members) if one.canonical == canonical
-    )
-    return own or tuple(range(len(row.members)))
+    own = []
+    for index, one in enumerate(row.members):
+        if one.canonical == canonical:
+            own.append(index)
+    return tuple(own) or tuple(range(len(row.members)))
 
 
 def with_launches_of_groups(
@@ -77,9 +78,10 @@ def with_launches_of_groups(
     found = []
     for kernel in kernels:
         launches = _launches(kernel, known)
-        found.append(
-            replace(kernel, launches_of_groups=launches) if launches else kernel
-        )
+        if launches:
+            found.append(replace(kernel, launches_of_groups=launches))
+        else:
+            found.append(kernel)
     return found
 
 
@@ -101,6 +103,6 @@ def _launches(
                 name, runtimes[0].runs * runtimes[0].kernels.count(kernel.id)
             )
         )
-    return (
-        tuple(made) if sum(one.launches for one in made) == kernel.launches else ()
-    )
+    if sum(one.launches for one in made) == kernel.launches:
+        return tuple(made)
+    return ()

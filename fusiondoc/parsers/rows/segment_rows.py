@@ -85,13 +85,16 @@ def _own_dumps(
 ) -> tuple[DumpSeen, ...]:
     """Return the dumps without the parameters of other schedulers; all dumps if no
     parameters belong to this scheduler."""
-    own = [
-        seen
-        for seen in dumps
-        if seen.option != _PARAMETERS
-        or scheduler_of_parameters(seen.text.encode()) == scheduler
-    ]
-    return tuple(own) if any(seen.option == _PARAMETERS for seen in own) else dumps
+    own = []
+    for seen in dumps:
+        if (
+            seen.option != _PARAMETERS
+            or scheduler_of_parameters(seen.text.encode()) == scheduler
+        ):
+            own.append(seen)
+    if any(seen.option == _PARAMETERS for seen in own):
+        return tuple(own)
+    return dumps
 
 
 def segments_of(
@@ -105,17 +108,23 @@ def segments_of(
     ``ids``: ids of kernels."""
     held = _operators(runtime, cuts, ops)
     evidence = PackedEvidence(sorted(set(runtime.lines)), files)
-    return tuple(
-        Segment(
-            index=index,
-            scheduler=cut.scheduler,
-            refused=cut.refused,
-            ops=held[index],
-            kernels=tuple(ids[kernel] for kernel in cut.kernels if kernel in ids),
-            evidence=evidence,
+    segments = []
+    for index, cut in enumerate(cuts):
+        kernels = []
+        for kernel in cut.kernels:
+            if kernel in ids:
+                kernels.append(ids[kernel])
+        segments.append(
+            Segment(
+                index=index,
+                scheduler=cut.scheduler,
+                refused=cut.refused,
+                ops=held[index],
+                kernels=tuple(kernels),
+                evidence=evidence,
+            )
         )
-        for index, cut in enumerate(cuts)
-    )
+    return tuple(segments)
 
 
 def _of_parts(
@@ -166,7 +175,9 @@ def _fits(part: PrintedSegment, tensors: set[int] | None) -> bool | None:
     """True if a kernel with these tensors can be the kernel of a part; None if its
     tensors are not known. Only inputs are compared: scheduling can give an output
     another number (a copy is cached)."""
-    return None if tensors is None else part.inputs <= tensors
+    if tensors is None:
+        return None
+    return part.inputs <= tensors
 
 
 def _of_candidates(
@@ -195,7 +206,9 @@ def _of_candidates(
         cuts.append(
             Cut(fusion.accepted, fusion.refused, fusion.expressions, [kernel])
         )
-    return cuts if _make_all_once(cuts, candidates) else []
+    if _make_all_once(cuts, candidates):
+        return cuts
+    return []
 
 
 def _accepted_fusion(
@@ -236,11 +249,17 @@ def _make_all_once(cuts: Iterable[Cut], candidates: Iterable[Candidate]) -> bool
 
 def _makes(expressions: Iterable[Expression]) -> set[int]:
     """Return the numbers of the tensors that the expressions make."""
-    return {number for expression in expressions for number in expression.makes}
+    makes: set[int] = set()
+    for expression in expressions:
+        makes.update(expression.makes)
+    return makes
 
 
 def _takes(expressions: Iterable[Expression]) -> set[int]:
-    return {number for expression in expressions for number in expression.takes}
+    takes: set[int] = set()
+    for expression in expressions:
+        takes.update(expression.takes)
+    return takes
 
 
 def _tensors(kernel: KernelUse) -> set[int] | None:
@@ -251,11 +270,9 @@ def _tensors(kernel: KernelUse) -> set[int] | None:
     code = kernel.kept_code
     begin = code.find("__global__ void ")
     head = _HEAD.match(code, begin) if begin >= 0 else None
-    return (
-        set(whole_numbers(_NAME.findall(head.group(1))))
-        if head is not None
-        else None
-    )
+    if head is None:
+        return None
+    return set(whole_numbers(_NAME.findall(head.group(1))))
 
 
 def _operators(
@@ -275,9 +292,8 @@ def _operators(
     held: list[tuple[str, ...]] = []
     for cut in cuts:
         makes = _makes(cut.expressions)
-        inside = [
-            bool(makes & _makes(whole[index] for index in indexes))
-            for indexes in found
-        ]
+        inside = []
+        for indexes in found:
+            inside.append(bool(makes & _makes(whole[index] for index in indexes)))
         held.append(tuple(op for op, here in zip(ops, inside) if here))
     return held

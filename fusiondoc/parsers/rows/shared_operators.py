@@ -33,7 +33,9 @@ class SharedOperators:
     def of(self, op: int) -> Collection[int]:
         """Return the sets that contain an operator."""
         known = self._with.get(op, ())
-        return (known,) if isinstance(known, int) else known
+        if isinstance(known, int):
+            return (known,)
+        return known
 
     def shared(self, ops: Iterable[int]) -> Counter[int]:
         """Return the number of these operators in each set that has any."""

@@ -32,7 +32,10 @@ class StatedReasons:
     """
 
     def __init__(self, uses: Iterable[PhasedPlan], unplanned: Statements) -> None:
-        self._planned = [(phase, use.stated) for use, phase in uses if use.stated]
+        self._planned = []
+        for use, phase in uses:
+            if use.stated:
+                self._planned.append((phase, use.stated))
         self._unplanned = unplanned
         self._with = SharedOperators()
         for _, statements in self._planned:
@@ -73,9 +76,10 @@ class StatedReasons:
         best = self._best.get((hash(key), phase))
         if best is None:
             planned = self._of_plans(key)
-            same_phase = [
-                statement for its_phase, statement in planned if its_phase == phase
-            ]
+            same_phase = []
+            for its_phase, statement in planned:
+                if its_phase == phase:
+                    same_phase.append(statement)
             best = best_of(same_phase) or best_of(self._anywhere(key))
             if hash(key) in self._of_several:
                 self._best[hash(key), phase] = best
@@ -95,9 +99,10 @@ class StatedReasons:
         statements of one code become one statement, with the lines of all."""
         found: dict[int, dict[_Alike, Statement]] = {}
         for phase, statements in self._planned:
-            shared = {
-                op for op in statements.hashes() if len(self._with.of(op)) > 1
-            }
+            shared = set()
+            for op in statements.hashes():
+                if len(self._with.of(op)) > 1:
+                    shared.add(op)
             if not shared:
                 continue
             for key, about in statements.get().items():
@@ -114,9 +119,8 @@ class StatedReasons:
         found: list[_OfPhase] = []
         for number in self._with.of(hash(key)):
             phase, statements = self._planned[number]
-            found += [
-                (phase, statement) for statement in statements.get().get(key, ())
-            ]
+            for statement in statements.get().get(key, ()):
+                found.append((phase, statement))
         return found
 
     def _anywhere(self, key: Op) -> list[Statement]:

@@ -219,7 +219,9 @@ class BoundedRows:
     def index_of(self, number: int) -> int:
         """Return the index, in the finished list, of the row with this number; rows
         that merge several come last."""
-        return number if number >= 0 else len(self._rows) - 1 - number
+        if number >= 0:
+            return number
+        return len(self._rows) - 1 - number
 
     def taken(self) -> Iterator[tuple[str, str | None, str | None, CountedRow]]:
         """Yield operator, source, phase and row. Each row is removed from the

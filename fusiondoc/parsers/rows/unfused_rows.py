@@ -146,14 +146,18 @@ class _FlowsOnDemand:
     def of(self, part: int) -> Flow | None:
         """Return the flow of the plan's own graph (OUTER) or of one of its
         differentiable graphs."""
-        return self._flows.outer if part == OUTER else self._flows.inner[part]
+        if part == OUTER:
+            return self._flows.outer
+        return self._flows.inner[part]
 
     def size_of(self, part: int) -> int:
         """Return the number of nodes of the same; 0 if it has no flow."""
         if part == OUTER:
             return self._use.traits.nodes
         flow = self.of(part)
-        return 0 if flow is None else len(flow.nodes)
+        if flow is None:
+            return 0
+        return len(flow.nodes)
 
 
 class _Part(NamedTuple):
@@ -176,7 +180,9 @@ class _Part(NamedTuple):
 
     def flow_node(self, node: LooseNode) -> FlowNode | None:
         flow = self.flow
-        return flow.nodes[node.node] if flow is not None else None
+        if flow is None:
+            return None
+        return flow.nodes[node.node]
 
     @property
     def of_fusion_pass(self) -> bool:
@@ -248,7 +254,10 @@ class _UnfusedTable:
             (use.ops(), use.traits.copies) for use, _ in uses if regions
         )
         # Statements about nodes in the part of a plan that was cut off still count.
-        cut = [use.stated.get() for use, _ in uses if not use.traits.complete]
+        cut = []
+        for use, _ in uses:
+            if not use.traits.complete:
+                cut.append(use.stated.get())
         unplanned = [self._facts.unplanned, *cut]
         self._without_plan.update(chain.from_iterable(map(_hashes, unplanned)))
         for use, phase in sorted(uses, key=lambda item: item[0].level):
@@ -367,10 +376,11 @@ class _UnfusedTable:
         own_pass = (
             part.number == OUTER and part.of_fusion_pass and bool(part.use.stated)
         )
-        statements = [
-            self._stated.about(part.use, part.phase, node, own_pass)
-            for node in counted
-        ]
+        statements = []
+        for node in counted:
+            statements.append(
+                self._stated.about(part.use, part.phase, node, own_pass)
+            )
         reasons = [
             self._stated.reason(stated[0]) if stated else None
             for stated in statements
@@ -497,7 +507,9 @@ class _UnfusedTable:
             return None
         nth = nth_of_line[node.op, node.source]
         nth_of_line[node.op, node.source] += 1
-        return known[nth] if nth < len(known) else known[0]
+        if nth < len(known):
+            return known[nth]
+        return known[0]
 
     def _kept(
         self, flow: Flow | None, rows: Mapping[int, CountedRow]
@@ -568,6 +580,12 @@ class _UnfusedTable:
         for op, source, phase, row in self.rows.taken():
             layers = row.layers or {}
             lines = users_lines(op, source, sources)
+            bytes_moved = None
+            if row.moved is not None:
+                bytes_moved = row.moved.total or None
+            keeps_out = None
+            if row.kept is not None:
+                keeps_out = row.kept.total or None
             made.append(
                 Unfused(
                     op=op,
@@ -579,14 +597,10 @@ class _UnfusedTable:
                     reason=row.reason,
                     evidence=row.evidence(files),
                     rank=self._facts.rank,
-                    bytes_moved=row.moved.total or None
-                    if row.moved is not None
-                    else None,
+                    bytes_moved=bytes_moved,
                     layers=tuple(layers),
                     layer_counts=tuple(tally.total for tally in layers.values()),
-                    keeps_out=row.kept.total or None
-                    if row.kept is not None
-                    else None,
+                    keeps_out=keeps_out,
                     called_from=lines if len(lines) > 1 else (),
                     index=first + len(made),
                 )
@@ -597,7 +611,9 @@ class _UnfusedTable:
 def _position(source: str | None) -> str | None:
     """Return the "source" of a node in ``Statements``; None for the name of a
     value."""
-    return None if source is not None and source.startswith("%") else source
+    if source is not None and source.startswith("%"):
+        return None
+    return source
 
 
 def _hashes(statements: Statements) -> Iterator[int]:
@@ -616,4 +632,6 @@ def _only_taker(flow: Flow, index: int) -> FlowNode | None:
     if len(node.outputs) != 1 or len(node.after) != 1:
         return None
     (taker,) = node.after
-    return flow.nodes[taker] if flow.nodes[taker].block == node.block else None
+    if flow.nodes[taker].block == node.block:
+        return flow.nodes[taker]
+    return None
