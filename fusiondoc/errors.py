@@ -78,13 +78,19 @@ def _of_exception(lines: Sequence[str]) -> Sequence[str]:
     """The lines of the exception's own text: those after the last traceback, or all
     if no line of the user's code is involved. Empty for an output without an
     exception."""
-    heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
+    heads = []
+    for number, line in enumerate(lines):
+        if _TRACEBACK.match(line):
+            heads.append(number)
     if not heads:
         if lines and _EXCEPTION.match(lines[0]):
             return lines
         return []
     below = list(dropwhile(_TRACED_FRAME.match, lines[heads[-1] + 1 :]))
-    marks = [number for number, line in enumerate(below) if line.endswith(_FRAME)]
+    marks = []
+    for number, line in enumerate(below):
+        if line.endswith(_FRAME):
+            marks.append(number)
     return list(
         dropwhile(
             lambda line: line[0].isspace(),

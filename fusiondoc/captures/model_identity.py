@@ -169,7 +169,10 @@ def _of_remote(root: Path) -> str | None:
         parser.read_string(_read(_git_folder(root) / "config"))
     except (OSError, configparser.Error):
         return None
-    remotes = [section for section in parser.sections() if _REMOTE.match(section)]
+    remotes = []
+    for section in parser.sections():
+        if _REMOTE.match(section):
+            remotes.append(section)
     if 'remote "origin"' in remotes:
         chosen = 'remote "origin"'
     elif len(remotes) == 1:

@@ -450,7 +450,10 @@ def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
     """Kernel -> (dump, text) of the files in the capture; binary ones are left
     out."""
     found: dict[str, list[tuple[str, str]]] = {}
-    requested = [name for name in capture.request.options.dumps if name in OPTIONS]
+    requested = []
+    for name in capture.request.options.dumps:
+        if name in OPTIONS:
+            requested.append(name)
     for option in requested:
         for path in sorted(
             (capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")

@@ -111,7 +111,10 @@ def _assigned(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
 
 
 def _can_be_written(file: ParsedFile, node: ast.If, sides: _Sides) -> bool:
-    values = [value for value in (sides.taken, sides.other) if value is not None]
+    values = []
+    for value in (sides.taken, sides.other):
+        if value is not None:
+            values.append(value)
     if (
         all(isinstance(value, ast.Constant) for value in values)
         and sides.other is not None

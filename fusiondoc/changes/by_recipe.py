@@ -284,7 +284,10 @@ def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
     """A different name for each call of the statement: two of them may get such a
     line, and both lines are inserted."""
     start = file.span(node)[0]
-    calls = (call for call in ast.walk(statement) if isinstance(call, ast.Call))
+    calls = []
+    for call in ast.walk(statement):
+        if isinstance(call, ast.Call):
+            calls.append(call)
     beside = [call for call in calls if file.span(call)[1] <= start]
     written = " ".join(edit.text for edit in file.edits)
     given = set(re.findall(r"\w+", written))
@@ -413,7 +416,10 @@ def filled(after: str, bound: Bound) -> str:
 
 def _of(op: str, rank: int | None = None, layer: str | None = None) -> Shown:
     """An operator with all its recipes."""
-    recipes = [one for one in RECIPES if f"aten::{plain_name(op)}" in one.replaces]
+    recipes = []
+    for one in RECIPES:
+        if f"aten::{plain_name(op)}" in one.replaces:
+            recipes.append(one)
     return Shown(op, rank=rank, layer=layer, recipes=recipes)
 
 

@@ -69,7 +69,10 @@ def _operands_at(line: Line) -> Sequence[ast.expr]:
         operands = _operands(line.file, node, name)
         if operands:
             found.append((node, operands))
-    exact = [pair for pair in found if line.file.column(pair[0]) == line.column]
+    exact = []
+    for pair in found:
+        if line.file.column(pair[0]) == line.column:
+            exact.append(pair)
     for _, operands in exact or found:
         return [operand for operand in operands if not _is_literal(operand)]
     return ()

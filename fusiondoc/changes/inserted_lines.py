@@ -44,7 +44,10 @@ def after_imports(file: ParsedFile) -> int:
     """The start of the line after the last import of the top level, or after
     docstring and comments."""
     body = file.tree.body
-    imports = [one for one in body if isinstance(one, (ast.Import, ast.ImportFrom))]
+    imports = []
+    for one in body:
+        if isinstance(one, (ast.Import, ast.ImportFrom)):
+            imports.append(one)
     if imports:
         return file.after(imports[-1])
     if not body:

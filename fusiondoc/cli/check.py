@@ -360,7 +360,10 @@ def _given(options: dict[str, Any]) -> list[str]:
     """The run options given on the command line."""
     ctx = click.get_current_context()
     names = {param.name: param.opts[0] for param in ctx.command.params}
-    from_user = [name for name in options if _source(ctx, name) == "COMMANDLINE"]
+    from_user = []
+    for name in options:
+        if _source(ctx, name) == "COMMANDLINE":
+            from_user.append(name)
     return [names[name] for name in from_user]
 
 

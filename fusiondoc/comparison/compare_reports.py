@@ -51,7 +51,10 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
     b = _apart(b)
     positions = Positions(a, b)
     clusters = _clusters(a, b, positions)
-    on_both_sides = [cluster for cluster in clusters if cluster.a and cluster.b]
+    on_both_sides = []
+    for cluster in clusters:
+        if cluster.a and cluster.b:
+            on_both_sides.append(cluster)
     kernels, kernels_same = _kernels(a, b, clusters, slower_than)
     unfused = unfused_changes(a, b, positions)
     by_lines = groups_by_lines(a, b)

@@ -76,8 +76,14 @@ def match_kernels(
     # it.
     pairs += pair_equal(left_a, left_b, _code, content)
     all_tied_a, all_tied_b = all(map(tied, left_a)), all(map(tied, left_b))
-    loose_a = [kernel for kernel in left_a if not tied(kernel) or not all_tied_b]
-    loose_b = [kernel for kernel in left_b if not tied(kernel) or not all_tied_a]
+    loose_a = []
+    for kernel in left_a:
+        if not tied(kernel) or not all_tied_b:
+            loose_a.append(kernel)
+    loose_b = []
+    for kernel in left_b:
+        if not tied(kernel) or not all_tied_a:
+            loose_b.append(kernel)
     pairs += _remove(_alike(loose_a, loose_b, LEAST_LIKENESS), left_a, left_b)
     return pairs, left_a, left_b
 

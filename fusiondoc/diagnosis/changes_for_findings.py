@@ -40,7 +40,10 @@ def blocking_steps(report: Report, context: Context) -> Iterable[SuggestedChange
             continue
         seen.add(finding.code)
         yield step_of(finding, report, context)
-    switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
+    switched_off = []
+    for row in report.unfused:
+        if row.reason.code == "FD104":
+            switched_off.append(row)
     if (
         switched_off
         and "FD104" not in seen

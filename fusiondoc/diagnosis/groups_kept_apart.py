@@ -187,7 +187,10 @@ def _sources_of(node: ProgramNode, groups: Mapping[str, Group]) -> Sequence[Sour
     found = []
     if group is not None:
         found = [Source.parse(one.user_source) for one in group.nodes]
-    known = [source for source in found if source is not None and source.has_file]
+    known = []
+    for source in found:
+        if source is not None and source.has_file:
+            known.append(source)
     if len(known) == len(found):
         return known
     return ()

@@ -237,7 +237,11 @@ def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
 def _with_others(one: Rated, plan: Sequence[Rated]) -> list[int]:
     """Return the numbers in the plan, from 1, of other changes that make the same
     groups."""
-    return [number for number, other in enumerate(plan, 1) if one.counts_on(other)]
+    others = []
+    for number, other in enumerate(plan, 1):
+        if one.counts_on(other):
+            others.append(number)
+    return others
 
 
 _FOLDED = "counted before 1, which folds batch_norm into convolutions: after it these groups are without it"

@@ -198,7 +198,10 @@ def _the_same(
 def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
     """Map each neighbour of the rows' operators to its side of them. Of a branch
     that is removed, the nodes on both sides of its border are neighbours."""
-    mine = {index for index, node in enumerate(program.nodes) if node.row in rows}
+    mine = set()
+    for index, node in enumerate(program.nodes):
+        if node.row in rows:
+            mine.add(index)
     branch = _branches(program, mine)
     sides: dict[int, str] = {}
     for a, b in program.edges:

@@ -158,7 +158,10 @@ def _are_in_one(
 ) -> bool:
     """True if kernels contain all the expected operators, and none of these is
     computed elsewhere."""
-    whole = [kernel for kernel in found.kernels if _is_whole(kernel, wanted, found)]
+    whole = []
+    for kernel in found.kernels:
+        if _is_whole(kernel, wanted, found):
+            whole.append(kernel)
     others = [kernel for kernel in found.kernels if kernel not in whole]
     if not whole or found.outside:
         return False
@@ -220,7 +223,10 @@ def _why_apart(found: AtLines, report: Report) -> str | None:
     """Why they are separate, from the boundary between them with the most bytes;
     else why operators are outside groups."""
     rows = {row.index for row in found.outside}
-    between = [one for one in report.boundaries if _joins(one, found.ids, rows)]
+    between = []
+    for one in report.boundaries:
+        if _joins(one, found.ids, rows):
+            between.append(one)
     if between:
         most = max(between, key=lambda one: one.bytes or 0)
         return _boundary_in_words(most, report)

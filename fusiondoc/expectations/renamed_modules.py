@@ -150,7 +150,10 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
     """The names of the direct submodules of the modules that a pattern matches;
     without a pattern, of the outermost modules."""
     pattern, depth = ".".join(above), len(above)
-    inside = [layer for layer in layers if not above or is_in_layer(layer, pattern)]
+    inside = []
+    for layer in layers:
+        if not above or is_in_layer(layer, pattern):
+            inside.append(layer)
     names: dict[str, None] = {}
     for layer in inside:
         if layer.count(".") >= depth:

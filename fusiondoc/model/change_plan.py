@@ -417,7 +417,11 @@ class Fixes:
 
     @property
     def kept(self) -> tuple[TriedFix, ...]:
-        return tuple(one for one in self.tried if one.outcome is ChangeOutcome.KEPT)
+        fixes = []
+        for one in self.tried:
+            if one.outcome is ChangeOutcome.KEPT:
+                fixes.append(one)
+        return tuple(fixes)
 
 
 @dataclass(frozen=True)

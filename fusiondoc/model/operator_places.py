@@ -167,7 +167,10 @@ class _Node:
 
 
 def _sum(times: Iterable[float | None]) -> float | None:
-    known = [milliseconds for milliseconds in times if milliseconds is not None]
+    known = []
+    for milliseconds in times:
+        if milliseconds is not None:
+            known.append(milliseconds)
     if known:
         return sum(known)
     return None

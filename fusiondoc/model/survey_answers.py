@@ -268,7 +268,11 @@ class Survey:
     @property
     def fell_back(self) -> tuple[RunRow, ...]:
         """Runs in which a group fell back, among those that ``counts`` includes."""
-        return tuple(row for row in self.runs if row.fallbacks and self.counts(row))
+        rows = []
+        for row in self.runs:
+            if row.fallbacks and self.counts(row):
+                rows.append(row)
+        return tuple(rows)
 
     @property
     def models(self) -> tuple[str | None, ...]:

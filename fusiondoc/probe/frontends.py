@@ -364,7 +364,10 @@ def _named_values(function: types.FunctionType) -> list[Any]:
     for name in names:
         if name in function.__globals__:
             values.append(function.__globals__[name])
-    modules = [value for value in values if isinstance(value, types.ModuleType)]
+    modules = []
+    for value in values:
+        if isinstance(value, types.ModuleType):
+            modules.append(value)
     for name in names:  # functorch.compile.memory_efficient_fusion
         # Not getattr: a module's own __getattr__ may import (torch._dynamo) or
         # raise (torch.classes).
@@ -373,7 +376,9 @@ def _named_values(function: types.FunctionType) -> list[Any]:
             if name in vars(module):
                 found.append(vars(module)[name])
         values += found
-        modules += [value for value in found if isinstance(value, types.ModuleType)]
+        for value in found:
+            if isinstance(value, types.ModuleType):
+                modules.append(value)
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # not filled yet
             values.append(cell.cell_contents)

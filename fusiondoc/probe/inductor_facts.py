@@ -192,7 +192,10 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
         _accesses(node, "writes", graph),
     )
     own = {access["buffer"] for access in writes}
-    after = [access for access in reads if _is_order_alone(node, access["buffer"])]
+    after = []
+    for access in reads:
+        if _is_order_alone(node, access["buffer"]):
+            after.append(access)
     # A buffer that a node writes, and reads by another index, is no input of it;
     # torch counts it once too.
     reads = [

@@ -358,7 +358,10 @@ def _bare(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _bare_grid(table: Table, width: int) -> Grid:
-    kept = [number for number, column in enumerate(table.columns) if not column.cut]
+    kept = []
+    for number, column in enumerate(table.columns):
+        if not column.cut:
+            kept.append(number)
     left = width - _needed(table, kept, intervals=False) - _GAP
     grid = Grid.grid(padding=(0, _GAP), pad_edge=False)
     for number, column in enumerate(table.columns):

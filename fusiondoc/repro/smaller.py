@@ -75,7 +75,10 @@ def subset(
     None if nothing is left or a value that is needed cannot be made.
     """
     kept = set(map(id, keep))
-    lost = [step for step in recipe.steps if step.operator and id(step) not in kept]
+    lost = []
+    for step in recipe.steps:
+        if step.operator and id(step) not in kept:
+            lost.append(step)
     steps = _without(recipe, lost)
     outputs = _outputs(recipe, steps, lost)
     inputs = _inputs(recipe, steps, lost, values)

@@ -463,7 +463,10 @@ _COUNTS = titles(lambda fuser: fuser.catalogue.options)
 def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
     """Return the kernels to show, and a sentence on those of which only the counted
     bytes differ."""
-    shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
+    shown = []
+    for change in comparison.kernels:
+        if change.kinds != ("bytes",):
+            shown.append(change)
     counted = 0
     for change in comparison.kernels:
         if "bytes" in change.kinds:

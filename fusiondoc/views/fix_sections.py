@@ -34,7 +34,10 @@ def fix_document(fixes: Fixes, shown: str = "") -> Document:
     Args: shown: the folder to which paths are made relative, as text with a
         separator at its end.
     """
-    left_out = [one for one in fixes.tried if one.outcome is not ChangeOutcome.KEPT]
+    left_out = []
+    for one in fixes.tried:
+        if one.outcome is not ChangeOutcome.KEPT:
+            left_out.append(one)
     notes = []
     for one in fixes.kept:
         for note in one.notes:

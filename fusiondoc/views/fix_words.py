@@ -35,7 +35,10 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
         for note in one.notes:
             for line in note.split("\n"):
                 yield f"    {line}"
-    others = [one for one in fixes.tried if one.outcome is not ChangeOutcome.KEPT]
+    others = []
+    for one in fixes.tried:
+        if one.outcome is not ChangeOutcome.KEPT:
+            others.append(one)
     if others:
         yield "tried without success:"
     for one in others:

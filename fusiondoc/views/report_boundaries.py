@@ -56,7 +56,10 @@ def boundaries(context: ReportContext) -> Section:
         return Section("boundaries", "Boundaries")
     rows = rows_by_index(report)
     if context.format is Formats.TERMINAL:
-        found = [one for one in report.boundaries if context.every or _matters(one)]
+        found = []
+        for one in report.boundaries:
+            if context.every or _matters(one):
+                found.append(one)
         items = tuple(_item(one, rows) for one in found)
         list_ = Items(items, 0, None if context.every else ON_TERMINAL)
         others = Sentences(tuple(_left_out(report.boundaries, found)), Tone.DIM)

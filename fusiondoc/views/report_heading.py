@@ -103,7 +103,10 @@ def _heading(
         )
     env = report.environment
     torch = f"torch {env['torch']}" if env.get("torch") else ""
-    parts = [part for part in (torch, env.get("gpu"), env.get("device")) if part]
+    parts = []
+    for part in (torch, env.get("gpu"), env.get("device")):
+        if part:
+            parts.append(part)
     if parts:
         yield "Machine", ", ".join(parts)
     yield "Fuser", _fuser(replace(report, te=None), all_of_it)
@@ -320,7 +323,10 @@ def shortened(text: str) -> str:
 def kernels_in_words(report: Report) -> str:
     """Return how many kernels there are, how fast they are, and relative to which
     peak."""
-    launched = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
+    launched = []
+    for kernel in report.kernels:
+        if kernel.gb_per_s is not None:
+            launched.append(kernel)
     computed = []
     for kernel in report.kernels:
         if kernel.implementation is not None:
@@ -566,7 +572,10 @@ def _fast_card(report: Report) -> Card:
     """Card of the ways that were timed, and of the kernels that take longest; else
     of the passes."""
     title = "How fast?"
-    timed = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
+    timed = []
+    for kernel in report.kernels:
+        if kernel.gb_per_s is not None:
+            timed.append(kernel)
     known = tuple(
         f"{speedup.verdict} {speedup.text}" for speedup in speedups(report)[:_MOST]
     )

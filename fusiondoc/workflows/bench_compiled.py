@@ -64,7 +64,10 @@ def seen_besides(log: Path, records: Path) -> SeenBesides:
 def _counts(report: Report) -> CompiledCounts:
     if report.compiled is None:
         return CompiledCounts()
-    graphs = [graph for graph in report.compiled.graphs if graph.failed is None]
+    graphs = []
+    for graph in report.compiled.graphs:
+        if graph.failed is None:
+            graphs.append(graph)
     return CompiledCounts(
         _by_phase((group.phase, group.count) for group in report.groups),
         _by_phase((row.phase, row.count) for row in report.unfused),

@@ -42,7 +42,10 @@ def lost_groups(runs: Sequence[RunLine]) -> tuple[LostGroup, ...]:
         runs: of one model, device, fuser and setting, oldest first. A run that
             ended early is left out.
     """
-    whole = [run for run in runs if not run.ended_early and run.status != FAILED]
+    whole = []
+    for run in runs:
+        if not run.ended_early and run.status != FAILED:
+            whole.append(run)
     found: list[LostGroup] = []
     for before, after in pairwise(whole):
         found = [_if_back(lost, after) for lost in found]

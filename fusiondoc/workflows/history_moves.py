@@ -30,7 +30,10 @@ def moves(runs: Sequence[RunLine]) -> tuple[Move, ...]:
     Args: runs: of one model, device, fuser and setting, oldest first. A run that
         ended early is left out.
     """
-    whole = [run for run in runs if not run.ended_early and run.status != FAILED]
+    whole = []
+    for run in runs:
+        if not run.ended_early and run.status != FAILED:
+            whole.append(run)
     found = [
         *_of_coverage(whole),
         *_of_time([run for run in whole if run.ms is not None]),

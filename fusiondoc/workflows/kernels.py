@@ -75,7 +75,10 @@ def of_target(
     kernels."""
     has_first = _check(request)
     fuser = INSTEAD if request.fuser == "auto" and not has_first else request.fuser
-    usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
+    usual = []
+    for name in USUAL.get(fuser, ()):
+        if name not in request.dumps:
+            usual.append(name)
     request = replace(request, dumps=(*request.dumps, *usual))
     return _run(request, store, notify, progress)
 

@@ -223,7 +223,10 @@ def _best(
 ) -> Explanation | None:
     """Return the loss with most evidence, if that is beyond chance. If a factor and
     a day explain it equally well, the factor is chosen: days always change."""
-    losses = [explanation for explanation in tried if _is_loss(left, explanation)]
+    losses = []
+    for explanation in tried:
+        if _is_loss(left, explanation):
+            losses.append(explanation)
     if not losses:
         return None
     best = max(losses, key=lambda loss: loss.evidence)

@@ -97,7 +97,10 @@ def finder() -> MoreSecrets | None:
 def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
     """Mask the secrets in a text. Each different line is searched once: a log
     repeats most of its lines."""
-    lines = [line for line in set(text.split("\n")) if _MAY_BE_ONE.search(line)]
+    lines = []
+    for line in set(text.split("\n")):
+        if _MAY_BE_ONE.search(line):
+            lines.append(line)
     number = 0
     for secret in sorted(
         _found("\n".join(lines), patterns),

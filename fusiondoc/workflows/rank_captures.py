@@ -47,7 +47,10 @@ def ranks_of_captures(captures: Sequence[Capture]) -> RankSummary | None:
     for capture in captures:
         for rank in capture.ranks:
             processes.append((rank, capture))
-    launched = [capture for capture in captures if capture.request.options.launcher]
+    launched = []
+    for capture in captures:
+        if capture.request.options.launcher:
+            launched.append(capture)
     if not processes and not launched:
         return None
     worlds = []

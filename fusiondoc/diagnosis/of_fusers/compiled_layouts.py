@@ -154,7 +154,10 @@ def _groups(boundary: Boundary, report: Report) -> Iterable[Group]:
 
 
 def _lines(group: Group, only_copies: bool = False) -> Iterable[str]:
-    nodes = [node for node in group.nodes if not only_copies or node.op == _COPY]
+    nodes = []
+    for node in group.nodes:
+        if not only_copies or node.op == _COPY:
+            nodes.append(node)
     return dict.fromkeys(
         node.user_source for node in nodes if node.user_source is not None
     )

@@ -270,8 +270,12 @@ def without_texts(report: Report, context: Context) -> Iterable[Finding]:
     for kernel in report.kernels:
         for name in kernel.groups:
             in_code.add(name)
-    with_code = [graph for graph in bare if not in_code.isdisjoint(graph.groups)]
-    without_code = [graph for graph in bare if in_code.isdisjoint(graph.groups)]
+    with_code, without_code = [], []
+    for graph in bare:
+        if in_code.isdisjoint(graph.groups):
+            without_code.append(graph)
+        else:
+            with_code.append(graph)
     for lacks, graphs in (
         ("generated code", without_code),
         ("graph after the post-grad passes", with_code),

@@ -395,7 +395,10 @@ def _whose(report: Report, context: Context, line: str | None) -> Remedy | None:
     else:
         unknown = "Whether the program or the fuser is at fault is not known, as it was not run again;"
         how = f"to find out: {Setting(fuser='none').text}."
-    read = [group for group in report.groups if group.id in _read(report, line)[:1]]
+    read = []
+    for group in report.groups:
+        if group.id in _read(report, line)[:1]:
+            read.append(group)
     if line and read:
         reads = f"{from_package(line)} reads a result of group {describe(read[0])}."
         return Remedy(reads, f"{unknown} {how}")
