@@ -152,6 +152,14 @@ _NAMES = """
 _OPERATORS = frozenset(_NAMES.split())
 
 
+def expressions(tree: ast.Module) -> tuple[int, int]:
+    """Return the number of loops in comprehensions, and of conditional
+    expressions."""
+    nodes = list(ast.walk(tree))
+    loops = sum(isinstance(node, ast.comprehension) for node in nodes)
+    return loops, sum(isinstance(node, ast.IfExp) for node in nodes)
+
+
 def operator_tables(tree: ast.Module) -> int:
     """Values at the top of a file that name three operators or more."""
     return sum(len(_operators_in(node)) >= 3 for node in tree.body)

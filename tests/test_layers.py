@@ -25,6 +25,7 @@ from command_line import ROOT
 from measures import (
     complex_functions,
     decisions_by_words,
+    expressions,
     names_a_fuser,
     operator_tables,
     statements_right_inside,
@@ -41,6 +42,10 @@ EVERYWHERE = {"masking", "numbers", "version", "whole_files"}
 
 TOKENS_A_LINE = 7.0
 """On average: a line is one step."""
+COMPREHENSIONS = 30
+"""For each 1,000 lines of code: a loop over several lines is a statement."""
+CONDITIONAL_EXPRESSIONS = 18
+"""The same: a choice that is returned, or takes several lines, is a statement."""
 MOST_TOKENS = 5_000
 """Of a file."""
 MOST_COMPLEX = 15
@@ -352,6 +357,14 @@ def test_lines_are_no_denser_and_no_file_is_too_large() -> None:
     assert round(density, 1) <= TOKENS_A_LINE
 
 
+def test_steps_are_statements() -> None:
+    lines = sum(tokens(text)[1] for text in SOURCES.values())
+    found = [expressions(parsed(text)) for text in SOURCES.values()]
+    comprehensions, conditional = map(sum, zip(*found))
+    assert 1000 * comprehensions / lines <= COMPREHENSIONS
+    assert 1000 * conditional / lines <= CONDITIONAL_EXPRESSIONS
+
+
 def test_no_function_decides_too_much() -> None:
     found = [
         (number, f"{name}.{function}")
@@ -404,6 +417,7 @@ def test_the_measures_find_what_they_look_for() -> None:
     assert list(complex_functions(dense, ast.parse(dense), 6)) == []
     inside = f"class A:\n    if b:\n{textwrap.indent(dense, ' ' * 8)}"
     assert list(complex_functions(inside, ast.parse(inside), 5)) == [("f", 6)]
+    assert expressions(ast.parse(dense)) == (1, 1)
     assert tokens('# a comment\nx = f"{y} {z}"\n') == (3, 1)
     words = "if 'lost' in reason.text or finding.advice.startswith('Nothing') or re.search('a', x.message): pass"
     assert decisions_by_words(words, ast.parse(words)) == 3
