@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import tokenize
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from fusiondoc.errors import UsageError
@@ -31,6 +32,10 @@ class TextEdit:
     end: int
     text: str
     rank: int = 0
+
+    def counted_from(self, start: int) -> TextEdit:
+        """Return the edit of the part of the file that begins at ``start``."""
+        return replace(self, start=self.start - start, end=self.end - start)
 
 
 @dataclass(frozen=True)

@@ -114,17 +114,7 @@ def _of_lines(
     """Return the edit of some lines: the first line becomes all changed lines, the
     others are removed."""
     start, end = file.offset_of_line(lines.start), file.offset_of_line(lines.stop)
-    own = []
-    for edit in edits:
-        own.append(
-            TextEdit(
-                edit.path,
-                edit.start - start,
-                edit.end - start,
-                edit.text,
-                edit.rank,
-            )
-        )
+    own = [edit.counted_from(start) for edit in edits]
     after = changed_text(file.source.text[start:end], own).removesuffix(
         file.newline
     )

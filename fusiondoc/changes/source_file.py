@@ -299,15 +299,7 @@ class ParsedFile:
         own = []
         for edit in self.edits:
             if is_within(edit, start, end):
-                own.append(
-                    TextEdit(
-                        edit.path,
-                        edit.start - start,
-                        edit.end - start,
-                        edit.text,
-                        edit.rank,
-                    )
-                )
+                own.append(edit.counted_from(start))
         return changed_text(self.source.text[start:end], own)
 
     def replaced(self, node: ast.AST, text: str) -> TextEdit:

@@ -130,12 +130,9 @@ def has_its_number(
 def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
     """A group made from an expectation, for the matcher: ``number`` instances of
     it."""
-    return Group(
-        id=name, kind="", name="", phase=wanted.phase, specialisation=1, respecialises=None,
-        nodes=tuple(OpNode(op, None, None) for op in wanted.ops), inputs=(), outputs=(), runs=None,
-        kernels=(), bytes_in=None, bytes_out=None, fallback=False, rank=None,
-        instances=(Instance(None, (), None),) * number,
-    )  # fmt: skip
+    nodes = [OpNode(op, None, None) for op in wanted.ops]
+    group = Group.of_operators(name, wanted.phase, nodes)
+    return replace(group, instances=(Instance(None, (), None),) * number)
 
 
 def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:

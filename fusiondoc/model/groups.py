@@ -3,7 +3,7 @@ separate kernels)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
@@ -122,6 +122,29 @@ class Group:
     instances_left_out: int = 0
     """Nodes of plans beyond those in ``instances``."""
     wiring: Wiring = field(default=Wiring(), metadata={"json": False})
+
+    @classmethod
+    def of_operators(
+        cls, id: str, phase: str | None, nodes: Iterable[OpNode]
+    ) -> Group:
+        """Return a group of which only the operators are known."""
+        return cls(
+            id=id,
+            kind="",
+            name="",
+            phase=phase,
+            specialisation=1,
+            respecialises=None,
+            nodes=tuple(nodes),
+            inputs=(),
+            outputs=(),
+            runs=None,
+            kernels=(),
+            bytes_in=None,
+            bytes_out=None,
+            fallback=False,
+            rank=None,
+        )
 
     @property
     def ops(self) -> tuple[str, ...]:

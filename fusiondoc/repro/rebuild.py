@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fusiondoc.fusers import FUSER_OF_KIND, stand_ins
 from fusiondoc.model import dataclass, field
@@ -288,22 +289,13 @@ def _cache_prints(log: LogInput) -> Iterator[tuple[_GraphPrint, IrDump, PlanGrou
 
 
 def _cache_group(name: str, plan: PlanGroup) -> Group:
-    return Group(
-        id=name,
+    nodes = [OpNode(op, source, None) for op, source in plan.body]
+    return replace(
+        Group.of_operators(name, None, nodes),
         kind=plan.kind,
         name=f"prim::{plan.kind}",
-        phase=None,
-        specialisation=1,
-        respecialises=None,
-        nodes=tuple(OpNode(op, source, None) for op, source in plan.body),
         inputs=plan.inputs,
         outputs=plan.outputs,
-        runs=None,
-        kernels=(),
-        bytes_in=None,
-        bytes_out=None,
-        fallback=False,
-        rank=None,
     )
 
 

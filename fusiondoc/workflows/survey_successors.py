@@ -80,25 +80,7 @@ def _as_report(programs: Programs, plan: RunPlan) -> _AsReport:
             nodes.append(
                 OpNode(operator.op, _source(programs, plan, operator), None)
             )
-        groups.append(
-            Group(
-                id=str(index),
-                kind="",
-                name="",
-                phase=group.key.phase,
-                specialisation=1,
-                respecialises=None,
-                nodes=tuple(nodes),
-                inputs=(),
-                outputs=(),
-                runs=None,
-                kernels=(),
-                bytes_in=None,
-                bytes_out=None,
-                fallback=False,
-                rank=None,
-            )
-        )
+        groups.append(Group.of_operators(str(index), group.key.phase, nodes))
     return _AsReport(
         tuple(groups),
         tuple(

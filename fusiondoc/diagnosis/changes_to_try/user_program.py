@@ -209,19 +209,9 @@ class UserProgram:
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
         """The user's lines of operators in groups, and of those outside groups that
         ran."""
-        names: list[str | None] = []
-        for row in self.rows:
-            names.extend(row.users_lines)
-        for group in self.report.groups:
-            for node in group.nodes:
-                names.append(node.user_source)
-        sources = []
-        for source in map(Source.parse, dict.fromkeys(names)):
-            if source is not None:
-                sources.append(source)
-        paths = {source.file: self.path_of(source.file) for source in sources}
+        paths = {name: self.path_of(name) for name in self._names}
         lines = set()
-        for source in sources:
+        for source in self._sources:
             if (path := paths[source.file]) is not None:
                 lines.add((path, source.line))
         return frozenset(lines)
@@ -302,19 +292,19 @@ class UserProgram:
     @cached_property
     def _names(self) -> Sequence[str]:
         """The files of the lines that the report names, sorted."""
+        return sorted({source.file for source in self._sources})
+
+    @cached_property
+    def _sources(self) -> Sequence[Source]:
+        """The user's lines that the report names, once each."""
         names: list[str | None] = []
         for row in self.rows:
             names.extend(row.users_lines)
         for group in self.report.groups:
             for node in group.nodes:
                 names.append(node.user_source)
-        return sorted(
-            {
-                source.file
-                for source in map(Source.parse, names)
-                if source is not None
-            }
-        )
+        sources = map(Source.parse, dict.fromkeys(names))
+        return [source for source in sources if source is not None]
 
     @property
     def names_in_report(self) -> Mapping[Path, str]:
