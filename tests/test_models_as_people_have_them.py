@@ -107,6 +107,26 @@ def test_what_to_do_about_a_model_that_returns_an_object() -> None:
     assert "strict=False" in notes[0]
 
 
+def test_an_attribute_with_the_id_of_a_builtin_is_no_builtin() -> None:
+    """As when the function is gone: torch itself cannot script the model then."""
+    import torch
+    from torch.jit import _builtins
+
+    from fusiondoc.probe.models import to_torchscript
+
+    model = torch.nn.Conv2d(1, 1, 3)
+    padding = model._reversed_padding_repeated_twice
+    _builtins._register_builtin(padding, "aten::relu")
+    try:
+        with pytest.raises(RuntimeError, match="builtin cannot be used as a value"):
+            torch.jit.script(model)
+        scripted = to_torchscript(torch, model, lambda: None, trace=False)
+    finally:
+        del _builtins._get_builtin_table()[id(padding)]
+    image = torch.ones(1, 1, 4, 4)
+    assert torch.equal(scripted(image), model(image))
+
+
 def test_inputs_by_name_on_the_command_line(fusiondoc: Run, program: Path) -> None:
     wrong = fusiondoc(
         "diagnose",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import time
 from typing import Any, Callable, Iterator
 
@@ -156,6 +157,7 @@ def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
 def _script(torch: Any, model: Any) -> Any:
     replaced = Replaced()
     _name_files_of_decorated(torch, replaced)
+    _take_no_data_for_a_builtin(torch, replaced)
     try:
         return torch.jit.script(model)
     except Exception as error:
@@ -180,6 +182,24 @@ def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
         return original(inspect.unwrap(obj), *args, **options)
 
     replaced.put(sources, "get_source_lines_and_file", of_function_itself)
+
+
+def _take_no_data_for_a_builtin(torch: Any, replaced: Replaced) -> None:
+    """Let only callables be builtin functions: torch knows these by ``id()``
+    (torch/jit/_builtins.py, 1.12 to 2.13), and an attribute that got the ``id()`` of
+    a function that is gone fails as "builtin cannot be used as a value"."""
+    builtins = sys.modules.get("torch.jit._builtins")
+    original = getattr(builtins, "_find_builtin", None)
+    if original is None:
+        return
+
+    def of_callables(value: Any) -> Any:
+        return original(value) if callable(value) else None
+
+    for name in ("torch.jit._builtins", "torch.jit._recursive"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "_find_builtin"):
+            replaced.put(module, "_find_builtin", of_callables)
 
 
 def _script_hint(model: Any) -> str:
