@@ -143,6 +143,11 @@ MUTATIONS: Sequence[Mutation] = (
         ("if stated.code in CATCH_ALL:", "if stated.code == CATCH_ALL[0]:"),
     ),
     *_of(
+        "module_layers",
+        "parsers/jit/regions.py",
+        ("_MOST_GRAPHS = 200", "_MOST_GRAPHS = 1"),
+    ),
+    *_of(
         "limits_of_reasons regions_dissolved gradient_plans reasons_in_models",
         "diagnosis/differentiable_graphs.py",
         ("_FEWEST_NODES = 5", "_FEWEST_NODES = 4"),
