@@ -236,6 +236,14 @@ def test_what_was_never_run_is_neither_proved_nor_refuted() -> None:
         )
 
 
+def test_a_line_that_did_not_help_refutes_no_change_of_the_program() -> None:
+    """Lines are tried with the settings as they were requested."""
+    no_grad = Change(ChangeKind.NO_GRAD, "no gradients")
+    runs = proofs(tried(ChangeOutcome.NO_GAIN, LINE))
+    assert runs.refutes(OUT_OF_PLACE, report())
+    assert not runs.refutes(no_grad, report())
+
+
 @pytest.mark.parametrize(("ops_fused", "helps"), [(2, False), (3, True)])
 def test_a_setting_is_proved_or_refuted_by_its_try(
     ops_fused: int, helps: bool
