@@ -165,8 +165,12 @@ def all_jobs(base: Path, cache: Path) -> list[dict[str, object]]:
             path for path in RECORDINGS.rglob("*.log*") if path.is_file()
         )
         jobs += [job("recording", RECORDINGS, path) for path in recorded]
-    captures = all_captures(base, cache / "captures")
-    jobs += [job("capture", capture.parent, capture) for capture in captures]
+    unpacked = cache / "captures"
+    for capture in all_captures(base, unpacked):
+        # Captures of two archives can have one name.
+        top = unpacked if capture.is_relative_to(unpacked) else fixtures
+        name = job("capture", top, capture)["name"]
+        jobs.append({**job("capture", capture.parent, capture), "name": name})
     logs = sorted((fixtures / "foreign").glob("*.log.xz"))
     logs += sorted((fixtures / "compare").glob("*.log*"))
     jobs += [
