@@ -397,15 +397,11 @@ class Capture:
     def _first_to_fail(self) -> Capture | None:
         """The rank that failed before the launcher ended the others; None if the
         launcher itself failed."""
-        failed = [rank for rank in self.ranks if rank.ended_badly]
-        own = []
-        for rank in failed:
-            if rank.records.rank is not None and rank.records.rank.asked is None:
-                own.append(rank)
         at = []
-        for rank in own:
-            if rank.records.rank:
-                at.append((rank.records.rank.ended_at or 0.0, rank.rank, rank))
+        for rank in self.ranks:
+            record = rank.records.rank if rank.ended_badly else None
+            if record is not None and record.asked is None:
+                at.append((record.ended_at or 0.0, rank.rank, rank))
         if at:
             return min(at, key=lambda end: end[:2])[2]
         return None
@@ -416,13 +412,11 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        locations = []
-        for rank in self.ranks:
-            locations.append((rank.rank, where_it_was(rank.log_path)))
         texts = []
-        for number, where in locations:
+        for rank in self.ranks:
+            where = where_it_was(rank.log_path)
             if where is not None:
-                texts.append(f"rank {number} was at {where}")
+                texts.append(f"rank {rank.rank} was at {where}")
         if not texts:
             return None
         return (

@@ -143,10 +143,9 @@ class GraphRecord:
     def _bytes_accessed(self) -> int | None:
         """Bytes accessed by all final nodes, as torch counts ``num_bytes_accessed``
         (``GraphLowering.count_bytes``)."""
-        moved = []
+        moved: list[int | None] = []
         for node in self.final:
-            for size in (node.read_bytes, node.write_bytes):
-                moved.append(size)
+            moved.extend((node.read_bytes, node.write_bytes))
         known = [size for size in moved if size is not None]
         return sum(known) if known and len(known) == len(moved) else None
 

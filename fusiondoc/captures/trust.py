@@ -450,11 +450,9 @@ def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
     """Kernel -> (dump, text) of the files in the capture; binary ones are left
     out."""
     found: dict[str, list[tuple[str, str]]] = {}
-    requested = []
-    for name in capture.request.options.dumps:
-        if name in OPTIONS:
-            requested.append(name)
-    for option in requested:
+    for option in capture.request.options.dumps:
+        if option not in OPTIONS:
+            continue
         for path in sorted(
             (capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")
         ):

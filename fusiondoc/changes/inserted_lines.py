@@ -29,10 +29,9 @@ def spelled(file: ParsedFile, meaning: str) -> tuple[str, tuple[TextEdit, ...]]:
 def _top_imports(file: ParsedFile) -> dict[str, str]:
     """Names bound by imports at the top level, in the order of all imports of the
     file."""
-    names = set()
+    names: set[str] = set()
     for statement in file.tree.body:
-        for name in bound_by_import(statement):
-            names.add(name)
+        names.update(bound_by_import(statement))
     top_imports = {}
     for name, known in file.imported.items():
         if name in names:

@@ -269,10 +269,9 @@ class _Reads:
     """The names and attributes that statements read and assign."""
 
     def __init__(self, moved: Sequence[ast.stmt]) -> None:
-        inside = []
+        inside: list[ast.AST] = []
         for statement in moved:
-            for node in walk(statement):
-                inside.append(node)
+            inside.extend(walk(statement))
         calls = []
         for node in inside:
             if isinstance(node, ast.Call) and not is_print(node):

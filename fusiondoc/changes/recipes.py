@@ -523,13 +523,10 @@ def helping(
     the operator, it was refused for its arguments or its position."""
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     arguments = taken_by(plain, fuser, torch_version)
-    fitting = []
-    for one in RECIPES:
-        if plain in one.replaces and one.arguments == arguments:
-            fitting.append(one)
     recipes = []
-    for one in fitting:
-        if one.helps(fuser, torch_version, gradients):
+    for one in RECIPES:
+        fits = plain in one.replaces and one.arguments == arguments
+        if fits and one.helps(fuser, torch_version, gradients):
             recipes.append(one)
     return tuple(recipes)
 

@@ -189,15 +189,12 @@ def _compare_benches(
             f"two benches cannot be compared as {format_}",
             f"Formats: {', '.join(documents.FORMATS_OF_TWO)}.",
         )
-    others = []
     for word in fail_on:
         if word not in (SLOWER, "any", "environment"):
-            others.append(word)
-    if others:
-        raise UsageError(
-            f"--fail-on {others[0]} does not apply to two benches",
-            "For them: slower, environment, any.",
-        )
+            raise UsageError(
+                f"--fail-on {word} does not apply to two benches",
+                "For them: slower, environment, any.",
+            )
     found = (compare_suites if isinstance(a, Suite) else compare_benches)(
         a, b, names, least
     )

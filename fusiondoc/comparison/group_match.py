@@ -439,8 +439,7 @@ _MOST_WHOLES = 64
 
 def nodes_of(items: Sequence[GroupInstance]) -> list[PositionedNode]:
     """The operators of several groups."""
-    nodes = []
+    nodes: list[PositionedNode] = []
     for item in items:
-        for node in item.nodes:
-            nodes.append(node)
+        nodes.extend(item.nodes)
     return nodes

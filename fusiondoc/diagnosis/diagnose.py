@@ -217,10 +217,9 @@ def _of_torchscript(of_rows: SuggestedChanges, context: Context) -> list[Finding
 def _findings(
     rules: Sequence[Rule], report: Report, context: Context
 ) -> list[Finding]:
-    findings = []
+    findings: list[Finding] = []
     for rule in rules:
-        for finding in rule(report, context):
-            findings.append(finding)
+        findings.extend(rule(report, context))
     return findings
 
 

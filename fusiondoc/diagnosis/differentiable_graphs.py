@@ -83,10 +83,9 @@ class _Region:
             indexes.isdisjoint(shortened) for shortened in flow.shortened
         )
         """True if all neighbours of its nodes were looked at."""
-        operands = set()
+        operands: set[Operand] = set()
         for node in nodes:
-            for operand in node.operands:
-                operands.add(operand)
+            operands.update(node.operands)
         self.size = len(nodes) + sum(
             operand.value is not None for operand in operands
         )

@@ -92,10 +92,9 @@ class Rated:
 
     def counts_on(self, other: Rated) -> bool:
         """True if another change makes some of the same groups."""
-        changed = set()
+        changed: set[int] = set()
         for group in self.groups:
-            for row in group.changed:
-                changed.add(row)
+            changed.update(group.changed)
         return other is not self and not changed.isdisjoint(other.change.rows)
 
     @property

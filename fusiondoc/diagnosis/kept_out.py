@@ -201,10 +201,9 @@ class _Plan:
         free = (index, other, *views)
         first, last = min(free), max(free)
         near = range(first, last + 1) if last - first <= _MOST_BETWEEN else free
-        blocks = []
+        blocks: list[int] = []
         for node in near:
-            for block in self._nodes[node].block:
-                blocks.append(block)
+            blocks.extend(self._nodes[node].block)
         nodes = sorted({*near, *blocks})
         part = self._graph.part(nodes)
         gone = {at for at, node in enumerate(nodes) if node in without}

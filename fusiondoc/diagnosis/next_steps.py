@@ -70,10 +70,9 @@ def with_plan(
         )
     if changes:
         blocking = [one for one in blocking if one.change.codes != ("FD102",)]
-    named = set()
+    named: set[str] = set()
     for one in blocking:
-        for code in one.change.codes:
-            named.add(code)
+        named.update(one.change.codes)
     left = _without_findings_on(refuted, report)
     steps = later_steps(left, context, bool(changes))
     later = [one for one in steps if named.isdisjoint(one.change.codes)]
@@ -196,11 +195,10 @@ def _plans_for(report: Report, run: RunFacts) -> PlansFor:
 def _rows_joined(found: Sequence[Change]) -> frozenset[int]:
     """Return the rows that write to a part of a tensor and whose change joins the
     whole tensor from new parts."""
-    rows = set()
+    rows: set[int] = set()
     for one in found:
         if one.joins:
-            for row in one.rows:
-                rows.add(row)
+            rows.update(one.rows)
     return frozenset(rows)
 
 

@@ -288,15 +288,13 @@ def _signature(group: WouldBeGroup) -> tuple[str, int]:
 def _in_layers(rated: Rated, report: Report) -> str:
     """Return `` in layer[1-4]``: the layers of the changed operators, else of those
     that they are grouped with."""
-    layers = []
+    layers: list[str] = []
     for row in rated.change.rows:
-        for layer in report.unfused[row].layers:
-            layers.append(layer)
+        layers.extend(report.unfused[row].layers)
     if not layers:
-        others = set()
+        others: set[int] = set()
         for group in rated.groups:
-            for row in group.rows:
-                others.add(row)
+            others.update(group.rows)
         layers = []
         for row in sorted(others):
             layers.extend(report.unfused[row].layers)

@@ -151,10 +151,9 @@ def _first(found: Iterable[T]) -> T | None:
 
 
 def _lines_of(tried: Iterable[TriedFix]) -> frozenset[Edit]:
-    edits = set()
+    edits: set[Edit] = set()
     for one in tried:
-        for edit in one.edits:
-            edits.add(edit)
+        edits.update(one.edits)
     return frozenset(edits)
 
 

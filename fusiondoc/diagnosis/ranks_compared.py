@@ -379,12 +379,9 @@ class _Compared:
         yield from self._unfused[rank]
 
     def _fallback_error(self, ranks: set[int]) -> str | None:
-        errors = []
         for one in self._report.fallbacks:
             if one.rank in ranks and one.error:
-                errors.append(one.error)
-        if errors:
-            return errors[0]
+                return one.error
         return None
 
     def slowest_kernels(self) -> tuple[SlowRank, ...]:

@@ -89,10 +89,9 @@ def surroundings(operator: OperatorInPlan) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of
     reach."""
     reached = {side: operator.reach(side) for side in _SIDES}
-    partners = []
+    partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
     for side in _SIDES:
-        for found in reached[side].partners:
-            partners.append(found)
+        partners.extend(reached[side].partners)
     near = []
     for partner, views in partners:
         if not views and partner.block == operator.node.block:

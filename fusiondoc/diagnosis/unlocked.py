@@ -567,13 +567,13 @@ class Plans:
     ) -> int:
         """Return how many of the members become two operators by a change: an
         addition to a part, and the operator that joins the parts."""
-        joined = []
-        for index in members:
-            if plan.rows[index] in changed & self._joins:
-                joined.append(index)
+        joins = changed & self._joins
         total = 0
-        for index in joined:
-            if plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS:
+        for index in members:
+            if (
+                plan.rows[index] in joins
+                and plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS
+            ):
                 total += 1
         return total
 

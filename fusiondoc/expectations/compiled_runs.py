@@ -406,10 +406,9 @@ def _recompiles(
     if compiled is None:
         return outcome("max_recompiles", False, expected, _NOT_COMPILED, None, None)
     number = sum(row.count for row in compiled.recompiles)
-    guards = []
+    guards: list[str] = []
     for row in compiled.recompiles:
-        for guard in row.guards:
-            guards.append(guard)
+        guards.extend(row.guards)
     why = f"a guard failed: {'; '.join(guards[:_MOST_NAMED])}" if guards else None
     return outcome(
         "max_recompiles", number <= most, expected, str(number), why, number

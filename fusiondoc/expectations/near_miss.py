@@ -392,14 +392,11 @@ def percent(share: float) -> str:
 def dtypes(group: Group) -> tuple[str, ...]:
     """The types that ``dtype`` is compared with: those of floating-point and
     complex inputs, else of all tensors."""
-    printed = []
-    for match in (re.match(r"(\w+)\(", text) for text in group.inputs):
-        if match:
-            printed.append(match.group(1))
     types = []
-    for name in printed:
-        if name in DTYPE_OF:
-            types.append(DTYPE_OF[name])
+    for text in group.inputs:
+        match = re.match(r"(\w+)\(", text)
+        if match is not None and match.group(1) in DTYPE_OF:
+            types.append(DTYPE_OF[match.group(1)])
     return tuple(t for t in types if "float" in t or "complex" in t) or tuple(types)
 
 

@@ -60,10 +60,9 @@ def _ways(
         )
     )
     there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
-    taken = set()
+    taken: set[str] = set()
     for layers in there.values():
-        for layer in layers:
-            taken.add(layer)
+        taken.update(layers)
     ways: dict[tuple[str, str], dict[str, str]] = {}
     for pattern in patterns:
         if there[pattern]:
@@ -95,10 +94,9 @@ def with_modules(
 
 
 def _layers(section: ExpectationSection) -> list[str]:
-    layers = []
+    layers: list[str] = []
     for group in section.groups:
-        for pattern in group.layer:
-            layers.append(pattern)
+        layers.extend(group.layer)
     return layers
 
 
@@ -150,13 +148,10 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
     """The names of the direct submodules of the modules that a pattern matches;
     without a pattern, of the outermost modules."""
     pattern, depth = ".".join(above), len(above)
-    inside = []
-    for layer in layers:
-        if not above or is_in_layer(layer, pattern):
-            inside.append(layer)
     names: dict[str, None] = {}
-    for layer in inside:
-        if layer.count(".") >= depth:
+    for layer in layers:
+        is_inside = not above or is_in_layer(layer, pattern)
+        if is_inside and layer.count(".") >= depth:
             names[layer.split(".")[depth]] = None
     return list(names)
 

@@ -244,10 +244,9 @@ def _groups(
             of_groups.append(outcome)
     if not of_groups:
         return text
-    claimed = set()
+    claimed: set[str] = set()
     for outcome in of_groups:
-        for name in outcome.groups:
-            claimed.add(name)
+        claimed.update(outcome.groups)
     gone = []
     for outcome in of_groups:
         if outcome.holds:

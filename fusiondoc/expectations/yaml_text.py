@@ -128,10 +128,9 @@ def _expanded(root: yaml.Node) -> int:
             parts = node.value
         else:
             parts = ()
-        inner = []
+        inner: list[Any] = []
         for part in parts:
-            for word in part if isinstance(part, tuple) else (part,):
-                inner.append(word)
+            inner.extend(part if isinstance(part, tuple) else (part,))
         total = min(1 + sum(map(size, inner)), _MOST_NODES + 1)
         sizes[id(node)] = total
         return total

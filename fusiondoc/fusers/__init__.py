@@ -268,13 +268,11 @@ def how_to_leave_out(fuser: str | None) -> str:
         return f"--knob {switches.knob_to_leave_out}"
     if switches.variable_to_leave_out is not None:
         return f"{switches.variable_to_leave_out}=OPERATOR in the environment"
-    known = []
-    for other in FUSERS.values():
-        if other.switches.knob_to_leave_out is not None:
-            known.append(other)
     parts = []
-    for other in known:
-        parts.append(f"{other.title}: --knob {other.switches.knob_to_leave_out}")
+    for other in FUSERS.values():
+        knob = other.switches.knob_to_leave_out
+        if knob is not None:
+            parts.append(f"{other.title}: --knob {knob}")
     return ", ".join(parts)
 
 

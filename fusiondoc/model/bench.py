@@ -303,10 +303,9 @@ def of_processes(
     Raises:
         ValueError: no round is in both.
     """
-    pairs = []
+    pairs: list[tuple[float, float]] = []
     for own, other in zip(eager, variant):
-        for pair in zip(own, other):
-            pairs.append(pair)
+        pairs.extend(zip(own, other))
     whole = ratio([own for own, _ in pairs], [other for _, other in pairs])
     apart = []
     for own in eager:

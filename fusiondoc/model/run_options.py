@@ -318,10 +318,9 @@ def _words(option: RunOption, flag: str, value: Any) -> list[str]:
     if option.kind is Kind.FLAG:
         return [flag]
     if option.kind in (Kind.TEXTS, Kind.CHOICES):
-        words = []
+        words: list[str | Any] = []
         for text in value:
-            for word in (flag, text):
-                words.append(word)
+            words.extend((flag, text))
         return words
     if option.kind is Kind.SETTINGS:
         words = []

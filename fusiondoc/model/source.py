@@ -254,15 +254,12 @@ class Options:
 
     def values_in_words(self) -> tuple[OptionInWords, ...]:
         """The options that are set, in the order of the fields."""
-        named = ((field.name, getattr(self, field.name)) for field in fields(self))
-        texts = []
-        for name, value in named:
-            if value is not False:
-                texts.append((name, in_words(value)))
         values = []
-        for name, text in texts:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            text = in_words(value) if value is not False else None
             if text is not None:
-                values.append(OptionInWords(name, text))
+                values.append(OptionInWords(option.name, text))
         return tuple(values)
 
 

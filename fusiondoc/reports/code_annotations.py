@@ -471,14 +471,10 @@ def problems_of_models(checked: CheckedModels) -> list[Problem]:
     found = []
     for model in checked.models:
         if model.report is not None:
-            broken = []
-            for problem in problems(model.report):
-                if problem.code == EXPECTATION:
-                    broken.append(problem)
-            for one in broken:
-                found.append(
-                    one._replace(message=f"{model.section}: {one.message}")
-                )
+            for one in problems(model.report):
+                if one.code == EXPECTATION:
+                    message = f"{model.section}: {one.message}"
+                    found.append(one._replace(message=message))
         elif model.outcome is CheckOutcome.FAILED:
             file = file_of_target(model.target)
             where = Location(file, None) if file is not None else None

@@ -152,10 +152,9 @@ def _head(report: Report) -> Iterable[str]:
 def plan_in_markdown(report: Report) -> list[str]:
     """Return the plan as lines of GitHub-flavoured Markdown, for comments and job
     summaries; empty without a plan."""
-    lines = []
+    lines: list[str] = []
     for section in shown([plan(report)], Formats.MARKDOWN):
-        for line in blocks_of(section, LIMIT):
-            lines.append(line)
+        lines.extend(blocks_of(section, LIMIT))
     if lines:
         return [f"**{_text(plan(report).title)}**", "", *lines[:-1]]
     return []

@@ -106,11 +106,10 @@ class ReproRecipe:
 
     def undefined(self) -> frozenset[str]:
         """The values that are undefined tensors."""
-        names = set()
+        names: set[str] = set()
         for step in self.steps:
             if step.kind == DEFINED:
-                for name in step.inputs:
-                    names.add(name)
+                names.update(step.inputs)
         return frozenset(names)
 
     def random_outputs(self) -> tuple[int, ...]:

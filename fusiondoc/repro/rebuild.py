@@ -530,10 +530,9 @@ def rebuild(
 
 def _untaken(steps: Sequence[ReproStep]) -> list[str]:
     """The results of operators that no step uses."""
-    taken = set()
+    taken: set[str] = set()
     for step in steps:
-        for name in step.inputs:
-            taken.add(name)
+        taken.update(step.inputs)
     results = []
     for step in steps:
         if step.operator:
@@ -551,10 +550,9 @@ def _missing(
     defined.update(constant.name for constant in work.constants)
     for step in work.steps:
         defined.update(name for name, _ in step.outputs)
-    taken = []
+    taken: list[str] = []
     for step in work.steps:
-        for name in step.inputs:
-            taken.append(name)
+        taken.extend(step.inputs)
     missing = []
     for name in dict.fromkeys([*taken, *outputs]):
         if name not in defined:

@@ -54,13 +54,10 @@ def described_values(
 
 
 def _device(recipe: ReproRecipe) -> str:
-    specs = [input_.spec for input_ in recipe.inputs]
-    devices = []
-    for s in specs:
-        if isinstance(s, TensorSpec) and s.device != _DEVICE:
-            devices.append(s.device)
-    if devices:
-        return devices[0]
+    for given in recipe.inputs:
+        spec = given.spec
+        if isinstance(spec, TensorSpec) and spec.device != _DEVICE:
+            return spec.device
     return _DEVICE
 
 
@@ -116,10 +113,9 @@ def _outputs(
         for name, _ in step.outputs:
             made.append(name)
     known = set(made) - recipe.undefined()
-    taken = set()
+    taken: set[str] = set()
     for step in lost:
-        for name in step.inputs:
-            taken.add(name)
+        taken.update(step.inputs)
     outputs = [name for name in recipe.outputs if name in known]
     outputs += [name for name in made if name in known and name in taken]
     return tuple(dict.fromkeys(outputs))
@@ -137,10 +133,9 @@ def _inputs(
     for step in steps:
         for name, _ in step.outputs:
             made.add(name)
-    taken = set()
+    taken: set[str] = set()
     for step in steps:
-        for name in step.inputs:
-            taken.add(name)
+        taken.update(step.inputs)
     types = recipe.types()
     inputs = list(recipe.inputs)
     for name in dict.fromkeys(name for step in lost for name, _ in step.outputs):

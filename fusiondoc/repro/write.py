@@ -211,13 +211,10 @@ class Written:
 
 def _levels() -> str:
     """Log levels that print the graphs of groups, each with its fuser."""
-    known = []
+    parts = []
     for fuser in FUSERS.values():
         if fuser.switches.plan_log is not None:
-            known.append(fuser)
-    parts = []
-    for fuser in known:
-        parts.append(f"{fuser.switches.plan_log} ({fuser.title})")
+            parts.append(f"{fuser.switches.plan_log} ({fuser.title})")
     return " or ".join(parts)
 
 

@@ -447,10 +447,9 @@ def environment(bench: Bench) -> Section:
     facts = list(bench.environment.items())
     for number, interpreter in enumerate(words.interpreters(bench), 1):
         facts.append((f"interpreter {number}", interpreter))
-    timed = []
+    timed: list[BenchPhase] = []
     for variant in bench.variants:
-        for phase in variant.phases:
-            timed.append(phase)
+        timed.extend(variant.phases)
     if timed:
         facts.append(("rounds", _range([phase.rounds for phase in timed])))
         facts.append(

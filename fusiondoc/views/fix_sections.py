@@ -38,10 +38,9 @@ def fix_document(fixes: Fixes, shown: str = "") -> Document:
     for one in fixes.tried:
         if one.outcome is not ChangeOutcome.KEPT:
             left_out.append(one)
-    notes = []
+    notes: list[str] = []
     for one in fixes.kept:
-        for note in one.notes:
-            notes.append(note)
+        notes.extend(one.notes)
     sections = (
         Section(
             "kept",

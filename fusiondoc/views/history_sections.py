@@ -64,10 +64,9 @@ def history_document(history: History, most: int) -> Document:
 
 def verdict(history: History) -> str:
     """Return the whole history in a sentence."""
-    lost = []
+    lost: list[LostGroup] = []
     for model in history.models:
-        for one in model.lost:
-            lost.append(one)
+        lost.extend(model.lost)
     back = len(lost) - len(history.still_lost)
     moved: Counter[str] = Counter()
     for model in history.models:
@@ -93,10 +92,9 @@ def _since(history: History) -> str:
 
 
 def _facts(history: History) -> Iterator[tuple[str, str]]:
-    runs = []
+    runs: list[RunLine] = []
     for model in history.models:
-        for run in model.runs:
-            runs.append(run)
+        runs.extend(model.runs)
     models = {model.model for model in history.models}
     yield "Read", f"{count(len(runs), 'run')} of {count(len(models), 'model')}"
     days = sorted(run.date[:10] for run in runs)

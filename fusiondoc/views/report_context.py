@@ -58,14 +58,10 @@ class ReportContext:
     def fixed(self) -> frozenset[str]:
         """The operators of findings about which nothing can be done: kernels of a
         library, torch's code."""
-        unchangeable = []
+        operators: set[str] = set()
         for finding in self.report.findings:
             if not can_change(finding.code):
-                unchangeable.append(finding)
-        operators = set()
-        for finding in unchangeable:
-            for op in finding.ops:
-                operators.add(op)
+                operators.update(finding.ops)
         return frozenset(operators)
 
     @cached_property

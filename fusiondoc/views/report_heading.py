@@ -276,11 +276,10 @@ the rest."""
 
 def _why_not(report: Report, most: int) -> list[str]:
     """Return the reasons that cost most: ``aten::sort x2: no rule (FD201)``."""
-    fixed = set()
+    fixed: set[str] = set()
     for finding in report.findings:
         if finding.code == "FD236":
-            for op in finding.ops:
-                fixed.add(op)
+            fixed.update(finding.ops)
     reasons = []
     for reason, rows in by_reason(report):
         hopeful = [row for row in rows if row.op not in fixed]

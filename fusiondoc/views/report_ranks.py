@@ -47,10 +47,9 @@ def ranks_merged(report: Report) -> Report:
     ranks = report.ranks
     if ranks is None or ranks.known_by == "devices":
         return report
-    others = set()
+    others: set[str] = set()
     for equal in ranks.groups:
-        for group in equal.groups[1:]:
-            others.add(group)
+        others.update(equal.groups[1:])
     programs = []
     for program in report.programs:
         if not _all_in([node.group for node in program.nodes], others):

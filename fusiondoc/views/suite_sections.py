@@ -111,13 +111,9 @@ def suite_document(suite: Suite) -> Document:
 
 def device(suite: Suite) -> str:
     """Return the GPU's name, or ``CPU``."""
-    benches = []
     for case in suite.cases:
-        if case.bench is not None:
-            benches.append(case.bench)
-    for bench in benches:
-        if bench.environment.get("gpu"):
-            return device_of(bench)
+        if case.bench is not None and case.bench.environment.get("gpu"):
+            return device_of(case.bench)
     return "CPU"
 
 

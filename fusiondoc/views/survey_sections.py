@@ -75,10 +75,9 @@ def verdict(survey: Survey) -> str:
     text = (
         f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
     )
-    gone = set()
+    gone: set[str] = set()
     for one in survey.gone:
-        for group in one.groups:
-            gone.add(group)
+        gone.update(one.groups)
     text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
     if survey.moved:
         text += f", {survey.moved:,} moved to other lines"

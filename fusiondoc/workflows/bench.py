@@ -185,10 +185,9 @@ def _refuse_if_nothing_ran(
 ) -> None:
     """Raise the error of the variants if no variant has a round, for the same
     reason."""
-    runs = []
+    runs: list[VariantRun] = []
     for of_start in done.values():
-        for run in of_start:
-            runs.append(run)
+        runs.extend(of_start)
     if any(run.measured_shapes() for run in runs):
         return
     for run in sorted(runs, key=lambda run: run.name != EAGER):

@@ -222,10 +222,9 @@ def state_of(
 ) -> dict[str, Any]:
     """Return everything that a result depends on beside its key, with its present
     state."""
-    variables = set()
+    variables: set[str] = set()
     for name in _own_python(inputs):
-        for variable in _reads(name).variables:
-            variables.add(variable)
+        variables.update(_reads(name).variables)
     files = {*inputs.files, *([str(target)] if target is not None else [])}
     stated = {
         "files": sorted(files),

@@ -21,10 +21,9 @@ def problems_without_run(
 ) -> list[str]:
     """A sentence for each target that does not exist, each pattern that matches no
     file, and the captures that git tracks."""
-    found = []
+    found: list[str] = []
     for section in sections:
-        for problem in _of_section(section, expectations.file):
-            found.append(problem)
+        found.extend(_of_section(section, expectations.file))
     return [*found, *_tracked_captures(Path(expectations.file).absolute().parent)]
 
 

@@ -262,11 +262,10 @@ def _in_eval_mode(bundle: ChangeBundle) -> bool:
 def _edits_for_the_run(bundle: ChangeBundle) -> list[TextEdit]:
     """The edits, without those of a module that was moved to its device, as the run
     itself freezes it."""
-    frozen = set()
+    frozen: set[TextEdit] = set()
     for one in bundle.changes:
         if "--freeze" in one.setting.flags:
-            for edit in one.edits:
-                frozen.add(edit)
+            frozen.update(one.edits)
     return [edit for edit in bundle.edits if edit not in frozen]
 
 
@@ -370,10 +369,9 @@ def _with_results(
             allowed.append(rounding.allowed(row))
         else:
             wrong.append(_difference(row))
-    random = []
+    random: list[str] = []
     for row in report.verification:
-        for op in row.random:
-            random.append(op)
+        random.extend(row.random)
     return replace(
         version,
         wrong=tuple(dict.fromkeys(wrong)),

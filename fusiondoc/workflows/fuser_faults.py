@@ -346,15 +346,11 @@ def _left_out(
     if facts_of(report.fuser.effective).switches.knob_to_leave_out is None:
         return
     culprit = fault.culprit
-    groups = []
+    smallest = culprit.operators if culprit is not None else ()
+    every: list[str] = []
     for group in report.groups:
         if culprit is None or group.id == culprit.group:
-            groups.append(group)
-    smallest = culprit.operators if culprit is not None else ()
-    every = []
-    for group in groups:
-        for op in group.ops:
-            every.append(op)
+            every.extend(group.ops)
     copies = [op for op in every if re.search(r"_copy\Z", op)]
     wanted = dict.fromkeys([*smallest, *copies] if smallest or copies else every)
     given = request.knobs.get("skip_node_kind")

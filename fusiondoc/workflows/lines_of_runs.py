@@ -143,11 +143,9 @@ def outside_of(plan: RunPlan) -> tuple[OutsideLine, ...]:
 
 
 def _group_line(group: Group) -> GroupLine:
-    positions = []
-    for node in group.nodes:
-        positions.append(Source.parse(node.user_source or node.source))
     lines = []
-    for found in positions:
+    for node in group.nodes:
+        found = Source.parse(node.user_source or node.source)
         if found is not None:
             lines.append(f"{PurePath(found.file).name}:{found.line}")
     return GroupLine(

@@ -176,10 +176,9 @@ def _first_unknown(nodes: Sequence[ast.AST]) -> str | None:
         frozenset(_of_all(nodes, _names_of_imports)),
         frozenset(_of_all(nodes, _opened_as)),
     )
-    unknown = []
+    unknown: list[tuple[int, str]] = []
     for node in nodes:
-        for found in _unknown(node, by_literal, called, written):
-            unknown.append(found)
+        unknown.extend(_unknown(node, by_literal, called, written))
     line, what = min(unknown, key=lambda found: found[0], default=(0, None))
     if what is None:
         return None

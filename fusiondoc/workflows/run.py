@@ -361,14 +361,12 @@ def _package_files(report: Report) -> frozenset[str]:
     for group in report.groups:
         for node in group.nodes:
             sources.append(node.source)
-    positions = []
+    package_files = set()
     for source in sources:
         if source and user_line(source) is None:
-            positions.append(Source.parse(source))
-    package_files = set()
-    for position in positions:
-        if position is not None and position.has_file:
-            package_files.add(position.file)
+            position = Source.parse(source)
+            if position is not None and position.has_file:
+                package_files.add(position.file)
     return frozenset(package_files)
 
 

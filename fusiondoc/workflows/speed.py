@@ -161,10 +161,9 @@ def _together(same: Sequence[TimedPasses]) -> Speed | None:
     """A row over the rounds of all processes; the other figures are those of the
     first process."""
     speed = same[0].as_speed() if same else None
-    rounds = []
+    rounds: list[float] = []
     for each in same:
-        for value in each.rounds:
-            rounds.append(value)
+        rounds.extend(each.rounds)
     rounds.sort()
     if speed is None or len(same) == 1 or not rounds:
         return speed

@@ -71,10 +71,9 @@ def _is_line(operator: LocatedOperator) -> bool:
 
 
 def _operators(plan: RunPlan) -> list[LocatedOperator]:
-    found = []
+    found: list[LocatedOperator] = []
     for group in plan.groups:
-        for operator in group.operators:
-            found.append(operator)
+        found.extend(group.operators)
     operators = []
     for operator in (*found, *(row.operator for row in plan.outside)):
         if _is_line(operator):

@@ -104,10 +104,9 @@ def _views_at_boundaries(report: Report) -> Iterator[LayoutLine]:
             access.difference is AccessDifference.ORDER for access in accesses
         ):
             continue
-        names = []
+        names: list[str] = []
         for group in _groups(boundary, report):
-            for source in _lines(group):
-                names.append(source)
+            names.extend(_lines(group))
         sources = []
         for position in map(Source.parse, names):
             if position is not None:

@@ -60,13 +60,10 @@ class GeneratedKernels:
 
     def phases(self, kernel: Kernel) -> set[str]:
         """Return the phases of its groups."""
-        groups = []
-        for id_ in kernel.groups:
-            if id_ in self._groups:
-                groups.append(self._groups[id_])
         phases = set()
-        for group in groups:
-            if group.phase is not None:
+        for id_ in kernel.groups:
+            group = self._groups.get(id_)
+            if group is not None and group.phase is not None:
                 phases.add(group.phase)
         return phases
 

@@ -486,11 +486,8 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
     for buffer, text in refusal.why_not_shared:
         found.append(SharedAccess(buffer, difference_of(text), text))
     if not found:
-        compared = []
         for buffer, indices in _indices(pair):
-            compared.append((buffer, difference_between(*indices)))
-        found = []
-        for buffer, one in compared:
+            one = difference_between(*indices)
             if one is not AccessDifference.UNKNOWN:
                 found.append(SharedAccess(buffer, one))
     return _by_operators(pair, _without_common_elements(pair, found))

@@ -179,12 +179,9 @@ def line_of(boundary: Boundary, report: Report) -> str | None:
     for end in (*boundary.between, boundary.consumer, boundary.producer):
         group = report.group(end.group)
         if group is not None:
-            lines = []
             for node in group.nodes:
                 if node.user_source is not None:
-                    lines.append(node.user_source)
-            if lines:
-                return lines[0]
+                    return node.user_source
         row = rows_by_index(report).get(end.row)
         if row is not None and row.user_source is not None:
             return row.user_source

@@ -245,10 +245,9 @@ def _computes(graph: CompiledGraphRow) -> bool:
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
-    names = []
+    names: list[str] = []
     for graph in _graphs(report):
-        for name in graph.not_found:
-            names.append(name)
+        names.extend(graph.not_found)
     if names:
         more = ""
         if len(names) > MOST_NAMES:
@@ -266,10 +265,9 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
 def without_texts(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: graphs without code or operators."""
     bare = _bare(report)
-    in_code = set()
+    in_code: set[str] = set()
     for kernel in report.kernels:
-        for name in kernel.groups:
-            in_code.add(name)
+        in_code.update(kernel.groups)
     with_code, without_code = [], []
     for graph in bare:
         if in_code.isdisjoint(graph.groups):

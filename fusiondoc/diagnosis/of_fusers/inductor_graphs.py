@@ -242,18 +242,16 @@ class FinalGraph:
 
     @cached_property
     def _mentioned(self) -> frozenset[str]:
-        names = set()
+        names: set[str] = set()
         for final in self.graph.final:
-            for name in final.operators:
-                names.add(name)
+            names.update(final.operators)
         return frozenset(names)
 
     @cached_property
     def _read(self) -> frozenset[str]:
-        names = set()
+        names: set[str] = set()
         for operator in self.graph.operators:
-            for name in operator.inputs:
-                names.add(name)
+            names.update(operator.inputs)
         return frozenset(names)
 
     # -- buffers --------------------------------------------------------------------------------------------

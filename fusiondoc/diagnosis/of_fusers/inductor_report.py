@@ -180,10 +180,9 @@ class CompiledRows:
         respecialises: str | None,
     ) -> Group:
         runs = [graph.graph.runs for graph, _ in members]
-        lines = []
+        lines: list[tuple[int, int]] = []
         for _, node in members:
-            for line in node.final.lines:
-                lines.append(line)
+            lines.extend(node.final.lines)
         instances = []
         for graph, node in members:
             instances.append(Instance(layer_of(node), (), graph.graph.runs))

@@ -197,12 +197,9 @@ def reason_of(found: FinalGraph, node: ComputingNode) -> Reason:
 
 
 def source_of(node: ComputingNode) -> str | None:
-    known = []
     for operator in node.operators:
         if operator.source is not None:
-            known.append(operator.source)
-    if known:
-        return known[0]
+            return operator.source
     return next(iter(node.final.stack_sources), None)
 
 

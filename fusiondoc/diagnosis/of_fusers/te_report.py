@@ -234,12 +234,9 @@ class _Rows:
         themselves their own path."""
         if fuser in self._layers:
             return self._layers[fuser] or None
-        paths = []
         for one in self._pipelines[fuser].operators:
             if one.path:
-                paths.append(one.path)
-        if paths:
-            return paths[0]
+                return one.path
         return None
 
     # -- operators in no group ------------------------------------------------------------------------------

@@ -134,10 +134,9 @@ class Planner:
                 continue
             skipped = sum(slot.beside for slot in rule.slots)
             made.extend(window[:skipped])
-            operands = []
+            operands: list[RecordedOperator] = []
             for item in window[skipped:]:
-                for one in item.operands:
-                    operands.append(one)
+                operands.extend(item.operands)
             made.append(_Taken(rule.fused, tuple(operands), True))
             at += len(window)
         return made

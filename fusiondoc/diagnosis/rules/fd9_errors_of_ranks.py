@@ -60,10 +60,9 @@ def errors_of_ranks(
 
 def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Remedy:
     """Return the remedy that finds the rank which the others lost."""
-    failed = set()
+    failed: set[int] = set()
     for one in errors:
-        for rank in one.ranks:
-            failed.add(rank)
+        failed.update(one.ranks)
     if ranks is not None:
         silent = tuple(row.rank for row in ranks.rows if row.rank not in failed)
     else:

@@ -168,10 +168,9 @@ class _Calls:
         writes."""
         reads: dict[str, Access] = {}
         writes: dict[str, Access] = {}
-        in_nests = set()
+        in_nests: set[str] = set()
         for nest in nests:
-            for name in nest.reads:
-                in_nests.add(name)
+            in_nests.update(nest.reads)
         for name, parameter in _pointers(step, kernel):
             before = self._held(name) if parameter.reads else None
             if nests and parameter.writes and before not in in_nests:

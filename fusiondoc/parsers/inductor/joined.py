@@ -244,11 +244,10 @@ def _of_graph(
     for one in operators:
         if one.op == "call_function":
             computed.add(one.name)
-    calls = set()
+    calls: set[str] = set()
     for node in nodes:
         if node.kind is FinalKind.CALL:
-            for name in node.operators:
-                calls.add(name)
+            calls.update(node.operators)
     made = []
     for node in nodes:
         names = [name for name in node.operators if name in computed]

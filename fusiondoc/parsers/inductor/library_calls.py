@@ -140,11 +140,10 @@ def _known(
     those of library calls."""
     repeats = set(again)
     sure = [node for index, node in enumerate(made) if index not in repeats]
-    of_libraries = set()
+    of_libraries: set[str] = set()
     for node in sure:
         if node.kind is FinalKind.CALL:
-            for name in node.operators:
-                of_libraries.add(name)
+            of_libraries.update(node.operators)
     return {name for node in sure for name in node.operators}, of_libraries
 
 
@@ -161,13 +160,10 @@ def _name_repeats(
 
 def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...]:
     """Return the nodes that compute something and are not assigned to a call."""
-    called = []
-    for one in operators:
-        if one.op == "call_function" and one.name not in known:
-            called.append(one)
     names = []
-    for one in called:
-        if not moves_nothing(operator_name(one.target)):
+    for one in operators:
+        is_left = one.op == "call_function" and one.name not in known
+        if is_left and not moves_nothing(operator_name(one.target)):
             names.append(one.name)
     return tuple(names)
 

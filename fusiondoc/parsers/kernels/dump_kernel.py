@@ -106,10 +106,9 @@ def run_order(parts: Sequence[PrintedSegment]) -> list[int]:
     """Return the order in which segments are compiled and run: always the first
     segment whose inputs are ready (kernel_cache.cpp, prepareRuntimeOrder). [] if
     there is no such order."""
-    missing = set()
+    missing: set[int] = set()
     for part in parts:
-        for number in part.outputs:
-            missing.add(number)
+        missing.update(part.outputs)
     order: list[int] = []
     while len(order) < len(parts):
         before = len(order)

@@ -117,10 +117,9 @@ class _Cut:
         """Names of the operators of the part, including views of its inputs and
         views between its operators; and names of its inputs."""
         kept, inputs = set(self._computed), set()
-        waiting = []
+        waiting: list[str] = []
         for one in self._computed:
-            for operand in self._by_name[one].inputs:
-                waiting.append(operand)
+            waiting.extend(self._by_name[one].inputs)
         while waiting:
             name = waiting.pop()
             operator = self._by_name.get(name)
