@@ -157,7 +157,7 @@ def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
 def _script(torch: Any, model: Any) -> Any:
     replaced = Replaced()
     _name_files_of_decorated(torch, replaced)
-    _take_no_data_for_a_builtin(torch, replaced)
+    _take_no_data_for_a_builtin(replaced)
     try:
         return torch.jit.script(model)
     except Exception as error:
@@ -184,22 +184,19 @@ def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
     replaced.put(sources, "get_source_lines_and_file", of_function_itself)
 
 
-def _take_no_data_for_a_builtin(torch: Any, replaced: Replaced) -> None:
+def _take_no_data_for_a_builtin(replaced: Replaced) -> None:
     """Let only callables be builtin functions: torch knows these by ``id()``
     (torch/jit/_builtins.py, 1.12 to 2.13), and an attribute that got the ``id()`` of
     a function that is gone fails as "builtin cannot be used as a value"."""
-    builtins = sys.modules.get("torch.jit._builtins")
-    original = getattr(builtins, "_find_builtin", None)
-    if original is None:
-        return
-
-    def of_callables(value: Any) -> Any:
-        return original(value) if callable(value) else None
-
     for name in ("torch.jit._builtins", "torch.jit._recursive"):
         module = sys.modules.get(name)
-        if module is not None and hasattr(module, "_find_builtin"):
-            replaced.put(module, "_find_builtin", of_callables)
+        find = getattr(module, "_find_builtin", None)
+        if find is not None:
+            replaced.put(module, "_find_builtin", _of_callables(find))
+
+
+def _of_callables(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: find(value) if callable(value) else None
 
 
 def _script_hint(model: Any) -> str:
