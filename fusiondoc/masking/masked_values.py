@@ -75,12 +75,12 @@ def texts_changed(
     made: Any = value
     names = _names(kind)
     if isinstance(value, str):
-        made = change(value)
+        made = _changed(value, change)
     elif names is not None:
         made = _fields_changed(value, names, change, entry)
     elif isinstance(value, (tuple, list)):
         items = [
-            change(element)
+            _changed(element, change)
             if type(element) is str
             else texts_changed(element, change, entry)
             for element in value
@@ -92,6 +92,13 @@ def texts_changed(
         entries = dict(entry(key, item) for key, item in value.items())
         made = value if entries == value else entries
     return made  # type: ignore[no-any-return]
+
+
+def _changed(text: str, change: Callable[[str], str]) -> str:
+    """Apply the change to a text; return the same object if the result is equal, so
+    that what holds it is not copied: a remembered result is another object."""
+    made = change(text)
+    return text if made == text else made
 
 
 def _fields_changed(
@@ -106,7 +113,7 @@ def _fields_changed(
         before = getattr(value, name)
         kind: Any = type(before)
         if kind is str:
-            after = change(before)
+            after = _changed(before, change)
         elif kind in _NO_TEXT or not _may_hold_text(kind) or not before:
             continue
         elif name in _ARGUMENTS and isinstance(before, tuple):

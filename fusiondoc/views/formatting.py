@@ -423,9 +423,6 @@ class NearPaths:
                     before.file if before and both else text
                 )
             self._made[text] = made
-        # The same object where nothing changed: what holds it is not copied then.
-        if made == text:
-            return text
         return made
 
     def before(self, file: str) -> str:
